@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
-
-	"github.com/redlock-go/redlock/internal/master"
 )
 
 const (
@@ -29,29 +29,18 @@ const raiseWithin = 250 * time.Millisecond
 
 // Lost notes a lost lease of the lock of this name.
 func (n *Notices) Lost(name string, why Cause) {
-	n.note(&event{Cause: why, msg: msgLost, names: []string{name}, gather: gatherLosses})
+	n.note(&event{Cause: why, msg: msgLost, names: []string{name}, due: time.Now().Add(gatherLosses)})
 }
 
 // Unreleased notes a release of the lock of this name that has failed, and that no caller waits for.
 func (n *Notices) Unreleased(name string, why Cause) {
-	n.note(&event{Cause: why, msg: msgUnreleased, names: []string{name}, gather: gatherLosses})
+	n.note(&event{Cause: why, msg: msgUnreleased, names: []string{name}, due: time.Now().Add(gatherLosses)})
 }
 
 // OtherLimit notes that another limit than this Client's is in use for the semaphore of this name. It is written once.
 func (n *Notices) OtherLimit(name string, own, other int) {
 	if n.limits.Add(fmt.Sprint(own, " ", name)) {
 		n.note(&event{Cause: Cause{Kind: fmt.Sprint(own, other)}, msg: msgLimits, names: []string{name}, attrs: []any{"limit", own, "other", other}})
-	}
-}
-
-// noteMaxTTL notes that another client has declared a larger MaxTTL, once for each larger value.
-func (n *Notices) noteMaxTTL(status []master.Status) {
-	before := n.maxTTL
-	for _, s := range status {
-		n.maxTTL = max(n.maxTTL, s.MaxTTL)
-	}
-	if n.maxTTL > before {
-		n.note(&event{Cause: Cause{Kind: n.maxTTL.String()}, msg: msgMaxTTL, attrs: attrsOfTTL(before, n.maxTTL, before)})
 	}
 }
 
@@ -79,7 +68,7 @@ func attrsOfTTL(before, now, usual time.Duration) []any {
 
 // note notes what has happened to a lock, or to all.
 func (n *Notices) note(e *event) {
-	e.began, e.level = time.Now(), slog.LevelWarn
+	e.level = slog.LevelWarn
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if lines := join(n.noted, e); len(lines) > len(n.noted) {
@@ -88,15 +77,15 @@ func (n *Notices) note(e *event) {
 	}
 }
 
-// Waits are written after 1, 10 and 60 s, and then every minute. The schedule belongs to the cause of the
-// waits, not to each wait: while masters are down, one line names all waiting locks. A lock that starts to
-// wait for the same cause is written 10 s after the last line at the latest.
+// Waits are written after 1, 10 and 60 s, and then every minute. From the first line that names them on, all locks with one cause are
+// due when the one that has waited longest is: while masters are down, one line names all waiting locks. A lock that starts to wait for the
+// same cause is due at once, so it is written 10 s after the last line at the latest. A lock is remembered while goroutines that follow
+// each other wait for it.
 
 // warnAfter is how long a Lock waits before its wait is written.
 const warnAfter = time.Second
 
-// again returns how long the longest wait has lasted when the next line about it is due, after a line that was written when
-// it had lasted for waited.
+// again returns how long a lock has been waited for when its next line is due, after one that was written after waited.
 func again(waited time.Duration) time.Duration {
 	if waited < 10*time.Second {
 		return 10 * time.Second
@@ -121,9 +110,7 @@ type Wait struct {
 	Endless bool      // the call has no deadline
 	On      Waiter    // says why
 
-	// Guarded by Notices.mu:
-	seen          bool  // it was found to be long
-	before, after *Wait // in the order of Watch
+	before, after *Wait // in the order of Watch; guarded by Notices.mu
 }
 
 // A Waiter says why it waits.
@@ -152,55 +139,66 @@ func (n *Notices) Unwatch(w *Wait) {
 	w.before, w.after = nil, nil
 }
 
-// longWaits returns the waits that have lasted for at least warnAfter, if their causes are to be determined now: every 10 s, or if
-// another wait has become long. The caller holds n.mu.
+// forgottenAfter is for how long no wait for a lock must have been long, so that the next one is written as the first was.
+const forgottenAfter = 2 * every
+
+// A lock is one that is waited for, or was lately.
+type lock struct {
+	Cause           // of the waits
+	first time.Time // when the first of them began
+	due   time.Time // when they are written next
+	look  time.Time // when the cause is determined next: after 10 s, and when they are due
+	seen  time.Time // when one was last found to be long
+}
+
+// longWaits returns the waits that have lasted for at least warnAfter. The caller holds n.mu.
 func (n *Notices) longWaits() (long []*Wait) {
-	if n.ends {
-		return nil
-	}
-	isNew := false
-	for w := n.waits.after; w != &n.waits; w = w.after {
+	for w := n.waits.after; w != &n.waits && !n.ends; w = w.after {
 		if at := w.Began.Add(warnAfter); at.After(n.now) {
 			n.due(latest(at, n.now.Add(waitTick))) // waitTick: many waits end before a line is due
 			break                                  // those behind it were watched later, and are found when it is long, or has ended
 		}
-		long, isNew, w.seen = append(long, w), isNew || !w.seen, true
+		long = append(long, w)
 	}
-	if len(long) == 0 || !isNew && !n.due(n.look) {
-		return nil
-	}
-	n.look = n.now.Add(every)
 	return long
 }
 
 // waitEvents returns the events that waits last.
-func waitEvents(long []*Wait) (lines []*event) {
-	causes := make(map[string]Cause) // by name: a thousand goroutines may wait for one lock
-	for _, w := range long {
-		e := &event{began: w.Began, msg: msgWaiting, level: slog.LevelWarn, wait: true}
-		var known bool
-		if e.Cause, known = causes[w.Name]; !known {
-			e.Cause, e.names = w.On.WaitsFor(), []string{w.Name}
-			causes[w.Name] = e.Cause
+func (n *Notices) waitEvents(long []*Wait) (lines []*event) {
+	maps.DeleteFunc(n.locks, func(_ string, l *lock) bool { return n.now.Sub(l.seen) > forgottenAfter })
+	slices.SortStableFunc(long, func(a, b *Wait) int { return strings.Compare(a.Name, b.Name) })
+	for i, w := range long {
+		l := n.locks[w.Name]
+		if l == nil {
+			l = &lock{first: w.Began}
+			n.locks[w.Name] = l
 		}
+		l.seen = n.now
+		if before := l.Cause; !l.look.After(n.now) {
+			l.Cause, l.look = w.On.WaitsFor(), n.now.Add(every)
+			if l.Kind != before.Kind || l.InVain != before.InVain {
+				l.due = n.now // a line about another cause does not name it
+			}
+		}
+		e := &event{Cause: l.Cause, msg: msgWaiting, level: slog.LevelWarn, due: l.due, first: l.first, began: w.Began}
 		switch {
 		case e.InVain:
 			e.msg, e.level = msgInVain, slog.LevelError
 		case e.Held && !w.NoError:
 			e.level = slog.LevelInfo
 		}
-		if e.Holder != "" {
-			e.holders = []string{e.Holder}
+		if i == 0 || w.Name != long[i-1].Name { // a thousand goroutines may wait for one lock
+			e.names, e.holders = []string{w.Name}, []string{e.Holder}
+			e.tell = append(e.tell, func(line *event) {
+				l.due = line.first.Add(again(n.now.Sub(line.first)))
+				l.look = earliest(l.look, l.due)
+				n.next[line.key()] = earliest(n.next[line.key()], l.due) // 10 s is only 9 s after the first line
+			})
 		}
 		if w.Endless {
 			e.endless = 1
 		}
 		lines = join(lines, e)
-	}
-	for _, l := range lines {
-		slices.Sort(l.names)
-		slices.Sort(l.holders)
-		l.holders = slices.Compact(l.holders)
 	}
 	return lines
 }

@@ -62,7 +62,6 @@ type subject struct {
 // A topic is something about a master for which one fact holds at most. The first topic is its state.
 type topic struct {
 	told  fact      // what was written and still holds
-	next  fact      // what holds when the next line is written
 	since time.Time // when there began to be something to write; zero: there is nothing
 	bad   error     // why the master was first down or refused since the last line; nil: it was neither
 }
@@ -123,14 +122,18 @@ func (n *Notices) MasterChanged(i int, s master.Status) {
 	n.wakeWriter()
 }
 
-// masterEvents returns what is true of masters and was not written yet. The caller holds n.mu.
+// masterEvents returns what is true of masters, or over, and was not written yet. The caller holds n.mu.
 func (n *Notices) masterEvents(status []master.Status) (lines []*event) {
 	for i, s := range status {
+		if s.MaxTTL > n.maxTTL {
+			e := &event{Cause: Cause{Kind: s.MaxTTL.String()}, msg: msgMaxTTL, level: slog.LevelWarn, attrs: attrsOfTTL(n.maxTTL, s.MaxTTL, n.maxTTL)}
+			e.tell = append(e.tell, func(*event) { n.maxTTL = max(n.maxTTL, s.MaxTTL) })
+			lines = join(lines, e)
+		}
 		m, gather := &n.masters[i], gatherGood
 		switch {
 		case isBad(s.State):
 			gather = gatherBad
-			n.due(n.now.Add(every)) // masters do not report that the reason has changed
 		case s.State == master.Quarantined && !m.voted:
 			gather = gatherFirst
 		}
@@ -138,71 +141,57 @@ func (n *Notices) masterEvents(status []master.Status) (lines []*event) {
 			if n.ends && j > 0 {
 				break // a program that runs for a moment does not tell of defects
 			}
-			t := &m.topics[j]
-			if msg, why := t.news(f); msg != "" {
-				t.since = cmp.Or(t.since, n.now)
-				e := &event{msg: msg, level: slog.LevelInfo, began: t.since, gather: gather, masters: []reasons.Failure{{Master: n.names[i], Err: why}}, topics: []*topic{t}}
-				if why != nil {
-					e.level, e.Kind = slog.LevelWarn, reasons.Kind(why)
-				}
-				lines = join(lines, e)
+			if f.why == nil {
+				f = fact{}
 			}
+			t := &m.topics[j]
+			news := t.news(f)
+			if news.msg == "" {
+				f.until = t.told.until // as it was written
+				*t = topic{told: f}
+				continue
+			}
+			t.since = cmp.Or(t.since, n.now)
+			e := &event{msg: news.msg, due: t.since.Add(gather), masters: []string{n.names[i]}}
+			e.tell = append(e.tell, func(*event) { *t = topic{told: f} })
+			if news.why != nil {
+				e.level, e.Kind, e.whys = slog.LevelWarn, reasons.Kind(news.why), []reasons.Failure{{Master: n.names[i], Err: news.why}}
+			}
+			lines = join(lines, e)
+		}
+	}
+	for _, l := range lines {
+		if l.msg == msgQuarantined {
+			n.completeQuarantine(l, status)
 		}
 	}
 	return lines
 }
 
-// news returns what is to be written about a topic for which f holds; no message if there is nothing.
-func (t *topic) news(f fact) (msg string, why error) {
-	if f.why == nil {
-		f = fact{}
-	}
-	t.next = f
+// news returns what is to be written of a topic for which f holds; the zero fact if there is nothing.
+func (t *topic) news(f fact) fact {
 	switch {
 	case f.msg == "" && t.told.msg == "" && t.bad != nil:
-		return msgMoment, t.bad
-	case f.msg == "" && ends[t.told.msg] != "":
-		return ends[t.told.msg], nil
+		return fact{msg: msgMoment, why: t.bad}
 	case f.msg == "":
-		*t = topic{}
-	case f.msg == t.told.msg && f.until.Sub(t.told.until) <= untilShift: // a later end of a quarantine is news
-		*t = topic{told: t.told}
-		return "", nil
+		return fact{msg: ends[t.told.msg]}
+	case f.msg == t.told.msg && f.until.Sub(t.told.until) <= untilShift:
+		return fact{}
 	}
-	return f.msg, f.why
+	return f
 }
 
-// tell notes that an event is written, and has its line name the masters, and why. The caller holds n.mu.
-func (n *Notices) tell(e *event, status []master.Status) {
-	for _, t := range e.topics {
-		*t = topic{told: t.next}
-	}
-	if e.msg == msgQuarantined {
-		n.tellQuarantine(e, status)
-	}
-	var names []string
-	for _, f := range e.masters {
-		names = append(names, f.Master)
-	}
-	all := strings.Join(names, ", ")
-	about := []any{"masters", all}
-	if e.level > slog.LevelInfo {
-		about = append(about, "why", strings.TrimPrefix(reasons.Text(e.masters), all+": ")) // a reason of all needs no names
-	}
-	e.attrs = append(about, e.attrs...)
-}
-
-// tellQuarantine has the line name all masters that are in quarantine, and say whether locks have to wait for its end. It
+// completeQuarantine has a line about quarantines name all masters, and say whether locks have to wait for the end. It
 // mentions redlock doctor --adopt only if the masters may be new. The caller holds n.mu.
-func (n *Notices) tellQuarantine(e *event, status []master.Status) {
-	e.masters = nil
+func (n *Notices) completeQuarantine(e *event, status []master.Status) {
+	e.masters, e.whys = nil, nil
 	var untils []time.Time
 	unused := true // as far as this Client has seen, no master has ever granted a lock
 	for i, s := range status {
 		unused = unused && !n.masters[i].voted && s.State != master.Up
 		if q := (*guard.QuarantineError)(nil); errors.As(s.Err, &q) {
-			e.masters = append(e.masters, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
-			untils = append(untils, q.Until)
+			e.masters, untils = append(e.masters, n.names[i]), append(untils, q.Until)
+			e.whys = append(e.whys, reasons.Failure{Master: n.names[i], Err: errors.New(q.Why)})
 			unused = unused && q.Why == incarnation.Absent.String()
 		}
 	}

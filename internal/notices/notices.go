@@ -4,14 +4,16 @@
 //
 //   - notices.go: which events are one line, when it is due, and the goroutine that writes it.
 //   - locks.go: losses, failed releases, other limits of semaphores, a larger MaxTTL, and long waits.
-//   - masters.go: what is true of masters, and was not written yet.
+//   - masters.go: what is true of masters.
 package notices
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,17 +26,11 @@ import (
 // waiting goroutines, must not fill a disk.
 const every = 10 * time.Second
 
-// forgottenAfter is for how long no event of a line must have been found, so that the next one is written as the first
-// was. Waits that last are looked for every 10 s at least.
-const forgottenAfter = 2 * every
-
-// idle is how long the goroutine that writes sleeps if nothing is pending.
-const idle = time.Hour
-
 // Notices are the events of one Client.
 //
-// One goroutine writes. The others only note events, so a Logger that is slow, or blocked by a full pipe,
-// does not delay a renewal.
+// One goroutine writes. The others only note events, so a Logger that is slow, or blocked by a full pipe, does not delay a
+// renewal. The goroutine wakes when something is noted or due, and after 10 s. It then gathers all events: those that were noted, the
+// waits that are long now, and what is true of the masters now.
 type Notices struct {
 	log        *slog.Logger  // immutable
 	names      []string      // immutable; of the masters
@@ -53,11 +49,11 @@ type Notices struct {
 	wake    time.Time // when the goroutine that writes wakes at the latest
 
 	// Used only by the goroutine that writes:
-	lines  map[string]*line // that were written lately, or are pending, by the key of their events
-	look   time.Time        // when the causes of waits are determined next
-	maxTTL time.Duration    // the Client's MaxTTL, or the largest that was noted
-	now    time.Time        // when it woke
-	ends   bool             // it wakes for the last time: everything is due but waits
+	next   map[string]time.Time // when a line that was written lately may be written again, by the key of its events
+	locks  map[string]*lock     // that are waited for, or were lately, by name
+	maxTTL time.Duration        // the Client's MaxTTL, or the largest that was noted
+	now    time.Time            // when it woke
+	ends   bool                 // it wakes for the last time: everything is due but waits
 }
 
 // A Cause is why a lock is waited for, or why a lease was lost or a release failed.
@@ -74,61 +70,39 @@ type event struct {
 	Cause   // of the first, if there are several; without Text if it is about masters
 	msg     string
 	level   slog.Level
-	began   time.Time     // when it happened, or began to be true
-	gather  time.Duration // how long further events are waited for before the line is written
-	names   []string      // of locks; of a wait all, otherwise reasons.NamesMost at most
-	more    int           // how many names were left out
+	due     time.Time           // when it is to be written, if no such line was written lately
+	names   []string            // of locks, the first reasons.NamesMost
+	count   int                 // how many names there are
+	masters []string            // the names of all
+	whys    []reasons.Failure   // what is wrong with each of the masters; nil if it is over
+	attrs   []any               // at the end of the line
+	tell    []func(line *event) // notes that the line is written; the caller holds n.mu
+	written chan struct{}       // closed when the line is written; nil: nobody waits for that
+
+	// Of waits:
+	first   time.Time // when the cause began to be waited for
+	began   time.Time // when the longest wait began; zero: it is not about waits
 	holders []string
-	masters []reasons.Failure // what is wrong with each; no error if it is over
-	topics  []*topic          // of the masters
-	attrs   []any             // at the end of the line
-	wait    bool              // the line comes again while the wait lasts
-	endless int               // how many of the waits have no deadline
-	written chan struct{}     // closed when the line is written; nil: nobody waits for that
+	endless int // how many of the waits have no deadline
 }
 
 func (e *event) key() string { return e.msg + e.Kind }
 
 // join adds an event to those of its line.
 func join(lines []*event, e *event) []*event {
+	e.count = len(e.names)
 	i := slices.IndexFunc(lines, func(l *event) bool { return l.key() == e.key() })
 	if i < 0 {
 		return append(lines, e)
 	}
 	l := lines[i]
-	l.began = earliest(l.began, e.began)
-	for _, name := range e.names {
-		if l.wait || len(l.names) < reasons.NamesMost {
-			l.names = append(l.names, name)
-		} else {
-			l.more++
-		}
-	}
-	l.holders, l.masters, l.topics = append(l.holders, e.holders...), append(l.masters, e.masters...), append(l.topics, e.topics...)
-	l.level, l.endless = max(l.level, e.level), l.endless+e.endless
+	l.due, l.first, l.began = earliest(l.due, e.due), earliest(l.first, e.first), earliest(l.began, e.began)
+	l.level, l.count, l.endless = max(l.level, e.level), l.count+e.count, l.endless+e.endless
+	l.names = append(l.names, e.names...)
+	l.names = l.names[:min(len(l.names), reasons.NamesMost)] // a Logger may be blocked while thousands of leases are lost
+	l.masters, l.whys = append(l.masters, e.masters...), append(l.whys, e.whys...)
+	l.holders, l.tell = append(l.holders, e.holders...), append(l.tell, e.tell...)
 	return lines
-}
-
-// A line is what is known of the events of one key.
-type line struct {
-	first time.Time // when the first of them began
-	seen  time.Time // when one was last found
-	last  time.Time // when the last line was written; zero: none was
-	names []string  // in the last line
-}
-
-// next returns when e is to be written. A wait is found when it is long, so the first line about it is due at once.
-func (l *line) next(e *event) time.Time {
-	limit := l.last.Add(every)
-	if !e.wait {
-		return latest(e.began.Add(e.gather), limit)
-	}
-	at := l.first.Add(again(l.last.Sub(l.first)))
-	isNew := func(name string) bool { _, was := slices.BinarySearch(l.names, name); return !was }
-	if limit.Before(at) && slices.ContainsFunc(e.names, isNew) {
-		return limit
-	}
-	return at
 }
 
 // New returns the Notices of a Client whose masters have these names, and which has declared maxTTL.
@@ -144,7 +118,8 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 		masters:    make([]subject, len(names)),
 		limits:     recent.NewSet(limitsFor),
 		raised:     make(chan struct{}),
-		lines:      make(map[string]*line),
+		next:       make(map[string]time.Time),
+		locks:      make(map[string]*lock),
 	}
 	n.waits.before, n.waits.after = &n.waits, &n.waits
 	return n
@@ -154,7 +129,7 @@ func New(log *slog.Logger, names []string, maxTTL, defaultTTL time.Duration) *No
 // of a master.
 func (n *Notices) Run(status func(i int) master.Status) {
 	defer close(n.done)
-	timer := time.NewTimer(idle)
+	timer := time.NewTimer(every)
 	defer timer.Stop()
 	for !n.ends {
 		timer.Reset(max(time.Until(n.writeDue(status)), time.Millisecond)) // not zero: see package bubbletest
@@ -197,16 +172,18 @@ func (n *Notices) writeDue(statusOf func(i int) master.Status) (wake time.Time) 
 	for i := range status {
 		status[i] = statusOf(i)
 	}
-	n.noteMaxTTL(status)
 	n.mu.Lock()
 	n.now = time.Now()
-	n.wake = n.now.Add(idle)
+	n.wake = n.now.Add(every)
 	long := n.longWaits()
 	n.mu.Unlock()
-	waits := waitEvents(long) // without the mutex: it asks for their causes
+	waits := n.waitEvents(long) // without the mutex: it asks for their causes
 	n.mu.Lock()
-	due := n.take(slices.Concat(n.noted, n.masterEvents(status), waits), status)
+	due := n.take(slices.Concat(n.noted, n.masterEvents(status), waits))
 	n.noted = slices.DeleteFunc(n.noted, func(e *event) bool { return slices.Contains(due, e) })
+	for _, l := range n.locks {
+		n.due(l.look)
+	}
 	wake = n.wake
 	n.mu.Unlock()
 	for _, e := range due {
@@ -215,26 +192,16 @@ func (n *Notices) writeDue(statusOf func(i int) master.Status) (wake time.Time) 
 	return wake
 }
 
-// take returns the events that are due, and notes that they are written. The caller holds n.mu.
-func (n *Notices) take(all []*event, status []master.Status) (due []*event) {
-	maps.DeleteFunc(n.lines, func(_ string, l *line) bool { return n.now.Sub(l.seen) > forgottenAfter })
+// take returns the events that are due, and tells them that they are written. The caller holds n.mu.
+func (n *Notices) take(all []*event) (due []*event) {
+	maps.DeleteFunc(n.next, func(_ string, at time.Time) bool { return !at.After(n.now) })
 	for _, e := range all {
-		l := n.lines[e.key()]
-		if l == nil {
-			l = &line{first: e.began}
-			n.lines[e.key()] = l
-		}
-		l.seen = n.now
-		if n.due(l.next(e)) {
-			l.last, l.names = n.now, e.names
-			if len(e.masters) > 0 {
-				n.tell(e, status)
+		if n.due(latest(e.due, n.next[e.key()])) {
+			n.next[e.key()] = n.now.Add(every)
+			for _, tell := range e.tell {
+				tell(e)
 			}
 			due = append(due, e)
-		}
-		if e.wait {
-			n.look = earliest(n.look, l.next(e))
-			n.due(n.look)
 		}
 	}
 	return due
@@ -248,10 +215,15 @@ func (n *Notices) write(e *event) {
 			args = append(args, key, value)
 		}
 	}
-	add(len(e.names) > 0, "names", reasons.Names(e.names, len(e.names)+e.more))
-	add(e.wait, "waited", n.now.Sub(e.began).Round(time.Millisecond).String())
-	add(e.Text != "", "why", e.Text)
-	add(len(e.holders) > 0, "holders", reasons.Names(e.holders, len(e.holders)))
+	masters := strings.Join(e.masters, ", ")
+	why := cmp.Or(e.Text, strings.TrimPrefix(reasons.Text(e.whys), masters+": ")) // a reason of all needs no names
+	slices.Sort(e.holders)
+	holders := slices.DeleteFunc(slices.Compact(e.holders), func(unknown string) bool { return unknown == "" })
+	add(len(e.names) > 0, "names", reasons.Names(e.names, e.count))
+	add(!e.began.IsZero(), "waited", n.now.Sub(e.began).Round(time.Millisecond).String())
+	add(masters != "", "masters", masters)
+	add(why != "", "why", why)
+	add(len(holders) > 0, "holders", reasons.Names(holders, len(holders)))
 	add(e.InVain && e.endless > 0, "waits_without_deadline", e.endless)
 	n.log.Log(context.Background(), e.level, e.msg, append(args, e.attrs...)...)
 	if e.written != nil {

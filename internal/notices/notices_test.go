@@ -20,13 +20,13 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 )
 
-// A scene is the Notices of a Client of two masters that are up, and what was logged.
+// A scene is the Notices of a Client of three masters that are up, and what was logged.
 type scene struct {
 	*notices.Notices
 
 	mu     sync.Mutex // guards what follows
 	log    bytes.Buffer
-	status [2]master.Status
+	status [3]master.Status
 }
 
 // Write implements io.Writer.
@@ -39,14 +39,15 @@ func (s *scene) Write(line []byte) (int, error) {
 func bubble(t *testing.T, f func(t *testing.T, s *scene)) {
 	bubbletest.Test(t, func(t *testing.T) {
 		s := &scene{}
-		s.Notices = notices.New(slog.New(slog.NewTextHandler(s, nil)), []string{"m1", "m2"}, 10*time.Second, 10*time.Second)
+		s.Notices = notices.New(slog.New(slog.NewTextHandler(s, nil)), []string{"m1", "m2", "m3"}, 10*time.Second, 10*time.Second)
 		go s.Run(func(i int) master.Status {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return s.status[i]
 		})
-		s.change(0, master.Status{State: master.Up})
-		s.change(1, master.Status{State: master.Up})
+		for i := range s.status {
+			s.change(i, master.Status{State: master.Up})
+		}
 		f(t, s)
 		<-s.Stop()
 	})
@@ -237,9 +238,44 @@ func TestAQuarantineIsLoggedAgainOnlyIfItsEndIsLater(t *testing.T) {
 		until := time.Now().Add(time.Hour)
 		quarantined(until)
 		quarantined(until.Add(500 * time.Millisecond))
+		quarantined(until.Add(900 * time.Millisecond))
 		s.want(t, 1, "masters=m1 why=new until=")
-		quarantined(until.Add(2 * time.Second))
+		quarantined(until.Add(1400 * time.Millisecond)) // than the one that was written
 		s.want(t, 2, "masters=m1 why=new until=")
+		quarantined(until.Add(3 * time.Second))
+		s.want(t, 3, "masters=m1 why=new until=")
+	})
+}
+
+// That a quorum is lost is another message, so the line about the first master does not delay it.
+func TestThatLocksHaveToWaitIsLoggedSoonAfterALineAboutAMinority(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		for i := range 2 {
+			until := time.Now().Add(time.Hour)
+			s.change(i, master.Status{State: master.Quarantined, Until: until, Err: &guard.QuarantineError{Until: until, Why: "new"}})
+			time.Sleep(3 * time.Second)
+		}
+		s.want(t, 1, `msg="redlock: masters are in quarantine, and do not vote" masters=m1 why=new until=`)
+		s.want(t, 1, `msg="redlock: masters are in quarantine, and do not vote: locks have to wait" masters="m1, m2" why=new until=`)
+	})
+}
+
+func TestALargerMaxTTLIsLoggedOnceForEachValue(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		declared := func(i int, ttl time.Duration) {
+			s.change(i, master.Status{State: master.Up, MaxTTL: ttl})
+			time.Sleep(time.Minute)
+		}
+		declared(0, 10*time.Second)
+		s.want(t, 0, "level=")
+		declared(0, 20*time.Second)
+		declared(1, 20*time.Second)
+		s.want(t, 1, "another client has declared a larger MaxTTL")
+		s.want(t, 1, `before=10s now=20s hint="to lower it, stop all clients, and then: redlock doctor --adopt --max-ttl 10s"`)
+		declared(0, 10*time.Second)
+		declared(2, time.Minute)
+		s.want(t, 2, "another client has declared a larger MaxTTL")
+		s.want(t, 1, "before=20s now=1m0s")
 	})
 }
 
@@ -324,6 +360,7 @@ func TestALineAboutWaitsComesOnTheScheduleOfItsCause(t *testing.T) {
 		first := s.watch("a", held)
 		time.Sleep(12 * time.Second)
 		s.want(t, 2, "still waiting") // after 1 and 10 s
+		s.want(t, 1, "names=a waited=10s")
 		second := s.watch("a", held)
 		s.Unwatch(first)
 		time.Sleep(10 * time.Second)
