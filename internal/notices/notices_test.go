@@ -381,6 +381,25 @@ func TestALineAboutWaitsComesOnTheScheduleOfItsCause(t *testing.T) {
 	})
 }
 
+// The second lock begins to wait 5 s after the first, between two waits for that.
+func TestLocksThatWaitForOneCauseAreDueTogether(t *testing.T) {
+	bubble(t, func(t *testing.T, s *scene) {
+		down := &notices.Cause{Kind: "down", Text: "down", Holder: "web-1"}
+		defer s.Unwatch(s.watch("b", down))
+		time.Sleep(5 * time.Second)
+		defer s.Unwatch(s.watch("a", down))
+		defer s.Unwatch(s.watch("b", down))
+		time.Sleep(54 * time.Second)
+		s.want(t, 1, `names=b waited=1s why=down holders=web-1`)
+		s.want(t, 1, `names="a, b" waited=10s why=down holders=web-1`)
+		s.want(t, 2, "still waiting")
+		time.Sleep(2 * time.Second)
+		s.want(t, 1, `names="a, b" waited=1m0s`)
+		time.Sleep(58 * time.Second)
+		s.want(t, 3, "still waiting")
+	})
+}
+
 // TestTheCauseOfALongWaitIsDeterminedEvery10S changes the cause of a wait, while other waits come and go.
 func TestTheCauseOfALongWaitIsDeterminedEvery10S(t *testing.T) {
 	bubble(t, func(t *testing.T, s *scene) {
