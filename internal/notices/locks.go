@@ -14,7 +14,6 @@ const (
 	msgLost       = "redlock: leases were lost"
 	msgUnreleased = "redlock: releases were not answered by a quorum of masters: locks stay taken until they are, or for their TTL"
 	msgLimits     = "redlock: clients use different limits for semaphores: the largest counts, so give every client the same"
-	msgMaxTTL     = "redlock: another client has declared a larger MaxTTL, so quarantines last longer: give every client the same"
 	msgRaising    = "redlock: this Client raises the MaxTTL of the masters: from now on all locks have to wait for it, and 2s, when a majority of the masters restarts"
 )
 

@@ -43,6 +43,7 @@ const (
 	msgWritable    = "redlock: masters accept writes again"
 	msgWakes       = "redlock: masters do not wake waiters"
 	msgGuard       = "redlock: restarts of masters may go unnoticed"
+	msgMaxTTL      = "redlock: another client has declared a larger MaxTTL, so quarantines last longer: give every client the same"
 	msgLists       = "redlock: other clients have another list of masters"
 )
 

@@ -3,7 +3,7 @@
 // concerned. The user's Logger delays neither masters nor leases.
 //
 //   - notices.go: which events are one line, when it is due, and the goroutine that writes it.
-//   - locks.go: losses, failed releases, other limits of semaphores, a larger MaxTTL, and long waits.
+//   - locks.go: losses, failed releases, other limits of semaphores, that this Client raises MaxTTL, and long waits.
 //   - masters.go: what is true of masters.
 package notices
 
