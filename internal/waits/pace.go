@@ -32,8 +32,8 @@ const (
 	// farFirst is the pause of a far claim before its first poll. If another client had been granted the lock when the claim registered,
 	// that grant has ended or ends soon.
 	farFirst = 10
-	// soonFirst is the pause of a far claim that may become near while its registration is a young mark: see untold. Any other claim becomes near that soon only if
-	// many clients leave at once, and learns it from its first poll.
+	// soonFirst is the shortest pause before the first poll of a claim that may become near while its registration is a young mark: see untold. Any
+	// other claim becomes near that soon only if many clients leave at once, and learns it from its first poll.
 	soonFirst = 2
 	// lateFirst is the longest pause before the first poll. After a quarter more, wire.PollsWithin, a claim that has not polled is taken
 	// for that of a stopped client.
@@ -55,17 +55,14 @@ const (
 // soonAhead is behind how many others a claim may become near while its registration is a young mark, if it is not known how long turns take.
 const soonAhead = 75
 
-// untold reports whether a far claim with so many others ahead may become near while its registration is a young mark of a grant. Masters do not tell
-// the claim that, so it has to poll, in case the message about the grant is lost.
-func (p *Pace) untold(c *Claim, now clock.Reading, ahead int) bool {
-	within := wire.YoungFor(c.G)
-	if now.Since(c.Began) >= within {
-		return false
-	} else if p.turnaround == 0 {
+// untold reports whether a claim that has just registered, with so many others ahead, may become near while its registration is a young mark of a grant.
+// Masters do not tell the claim that, so it has to poll, in case the message about the grant is lost.
+func (p *Pace) untold(c *Claim, ahead int) bool {
+	if p.turnaround == 0 {
 		return ahead <= soonAhead
 	}
-	// The last turn of the Client took as long as those of all others ahead and its own. This one may take two thirds of that.
-	return p.turnaround/time.Duration(ahead+1)*time.Duration(ahead+1-wire.Near) < within*3/2
+	// The last turn of the Client took as long as those of all others ahead and its own.
+	return p.turnaround/time.Duration(ahead+1)*time.Duration(ahead+1-c.Near) < wire.YoungFor(c.G)
 }
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
@@ -183,8 +180,8 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	d := time.Duration(min(ahead, farMost)) * p.step
 	switch masters := len(c.at); {
-	case !near && c.slots == 0 && p.untold(c, now, ahead):
-		d = p.soonPoll(first)
+	case !near && first && p.untold(c, ahead):
+		d = p.soonPoll()
 	case !near && first:
 		d = p.firstPoll(c)
 	case !near && c.slots == 0:
@@ -197,14 +194,11 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 // PollAfter has the next poll due after d.
 func (p *Pace) PollAfter(now clock.Reading, d time.Duration) { p.poll = now.Time().Add(d) }
 
-// soonPoll returns how long after a round a claim polls that may become near and is not told so. A Client that takes turns is likely to have the lock
-// again after as long as the last time, and polls only after that.
-func (p *Pace) soonPoll(first bool) time.Duration {
+// soonPoll returns how long after its registration a claim polls for the first time, on average, that may become near and is not told so. A Client that takes
+// turns is likely to have the lock again after as long as the last time, and polls only after that.
+func (p *Pace) soonPoll() time.Duration {
 	d := soonFirst * p.step
-	if first {
-		d = max(d, p.turnaround+min(p.turnaround, d))
-	}
-	return d
+	return max(d, p.turnaround+min(p.turnaround, d))
 }
 
 // firstPoll returns how long after its registration any other claim that is far polls for the first time, on average.

@@ -16,26 +16,20 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 	for _, row := range []struct {
 		turnaround time.Duration
 		ahead      int
-		waited     time.Duration
 		want       bool
 	}{
-		{0, 75, 0, true}, {0, 76, 0, false}, // no turn is known
-		{40 * ms, 15, 0, true}, {40 * ms, 1000, 0, true},
-		{160 * ms, 4, 0, true},     // it becomes near after 64 ms
-		{700 * ms, 1000, 0, true},  // after 700 ms, of turns that differ
-		{760 * ms, 1000, 0, false}, // after 760 ms
-		{1600 * ms, 3, 0, true},    // after 400 ms
-		{3200 * ms, 3, 0, false},   // after 800 ms
-		{160 * ms, 4, 479 * ms, true},
-		{160 * ms, 4, 480 * ms, false}, // it is told
-		{7 * 24 * time.Hour, 1 << 20, 0, false},
+		{0, 75, true}, {0, 76, false}, // no turn is known
+		{40 * ms, 15, true}, {40 * ms, 1000, true},
+		{160 * ms, 4, true},     // it becomes near after 64 ms
+		{470 * ms, 1000, true},  // after 470 ms
+		{490 * ms, 1000, false}, // after 490 ms
+		{1600 * ms, 3, true},    // after 400 ms
+		{2000 * ms, 3, false},   // after 500 ms
+		{7 * 24 * time.Hour, 1 << 20, false},
 	} {
-		at := time.Unix(1000, 0)
-		p := &Pace{step: Step, turnaround: row.turnaround}
-		c := &Claim{Began: clock.At(at, at, 0), G: time.Second}
-		now := at.Add(row.waited)
-		if got := p.untold(c, clock.At(now, now, 0), row.ahead); got != row.want {
-			t.Errorf("untold = %v after %v, with %d ahead and a turnaround of %v, want %v", got, row.waited, row.ahead, row.turnaround, row.want)
+		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, Near: wire.Near}
+		if got := p.untold(c, row.ahead); got != row.want {
+			t.Errorf("untold = %v, with %d ahead and a turnaround of %v, want %v", got, row.ahead, row.turnaround, row.want)
 		}
 	}
 }
@@ -43,8 +37,6 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 // A Client that takes turns is likely to have the lock again before its claim polls.
 func TestTheFirstPollOfAFarClaim(t *testing.T) {
 	const ms = time.Millisecond
-	at := time.Unix(1000, 0)
-	now := clock.At(at, at, 0)
 	for _, row := range []struct {
 		turnaround   time.Duration
 		ahead, slots int
@@ -57,13 +49,13 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{400 * ms, 90, 0, 600 * ms},
 		{900 * ms, 400, 0, 1800 * ms},    // it is told
 		{time.Minute, 400, 0, 4000 * ms}, // it must not be taken for that of a stopped client
-		{130 * ms, 90, 1, 1000 * ms},
+		{0, 75, 1, 200 * ms},
+		{0, 76, 1, 1000 * ms},
 	} {
-		c := &Claim{Began: now, G: time.Second, Near: wire.Near, slots: row.slots}
-		p := &Pace{step: Step, turnaround: row.turnaround}
+		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, Near: wire.Near, slots: row.slots}
 		got := p.firstPoll(c)
-		if row.slots == 0 && p.untold(c, now, row.ahead) {
-			got = p.soonPoll(true)
+		if p.untold(c, row.ahead) {
+			got = p.soonPoll()
 		}
 		if got != row.want {
 			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turnaround, got, row.want)

@@ -165,12 +165,12 @@ local function queueing()
     end
     local over = till and (till + far) * 1000 < micros()
     score = score or claim and scoreOf(q, m) or nil
-    if q.slots and till then
+    if joinedIn(const.joinedLately, score) then
+      return 'live'
+    elseif q.slots and till then
       return over and 'silent' or 'unheard'
     elseif q.slots then
       return score and micros() - score % const.setAside <= const.noteLife * 1000 and 'live' or 'silent'
-    elseif joinedIn(const.joinedLately, score) then
-      return 'live'
     end
     return (not over or joinedIn(const.joinedLately + const.pollsWithin, score)) and 'unheard' or 'silent'
   end

@@ -361,7 +361,8 @@ local suspect
 -- a client has ended that can be given slots is seen when it is told: see pass.
 local function ready(m, score, blocked)
   local client, token = parse(m)
-  local state = token and queueing().heard(queue, m, redis.pcall('GET', 'redlock:waiter:' .. client), score)
+  local state = token and (joinedIn(const.joinedLately, score) and 'live'
+    or queueing().heard(queue, m, redis.pcall('GET', 'redlock:waiter:' .. client), score))
   local ended = not token or blocked and gone(client)
   if not ended and (state == 'live' or state == 'unheard' and (blocked or not suspect)) then
     return true
@@ -683,7 +684,7 @@ local function guarded(key, word, token)
   switchTo(key)
   local ok, result = pcall(answer, word, token)
   if ok then
-    tellNear(queue)
+    tellNear(queue, string.sub(word, 1, 7) == 'release')
   end
   if not ok then
     slotsKey = nil

@@ -420,7 +420,7 @@ func TestClaimsThatBecomeNearSinceOneIsPassedOverAreTold(t *testing.T) {
 		told := listen(t, dial(), "F")
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
 		for i, id := range []string{"C", "D", "E", "F"} {
-			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
+			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 900-i), "||1")
 		}
 		s.note("C", silent[0], silent[1])
 		s.says("A", "release 1 1 0 400", "1")
@@ -429,6 +429,25 @@ func TestClaimsThatBecomeNearSinceOneIsPassedOverAreTold(t *testing.T) {
 			t.Errorf("F is told %q, want %q", got, want)
 		}
 		s.forgets("redlock:permits:k", "redlock:waiter:C")
+	})
+}
+
+// A claim whose registration is a young mark of a grant polls soon.
+func TestAReleaseDoesNotTellAYoungClaimOnSlotsThatItIsNear(t *testing.T) {
+	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
+		s := newSlotScene(t, dial, "C", "D", "E")
+		told := listen(t, dial(), "F")
+		s.says("A", "register 60000 1 1 0 400 -", "0||1")
+		for i, id := range []string{"C", "D", "E", "F"} {
+			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
+		}
+		s.says("A", "release 1 1 0 400", "1")
+		s.field("0", "C")
+		s.changes("PUBLISH", WakeChannel+"F", "nothing")
+		if got := told(); got != "nothing" {
+			t.Errorf("F is told %q, want nothing", got)
+		}
+		s.forgets("redlock:permits:k")
 	})
 }
 

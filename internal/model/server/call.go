@@ -249,14 +249,18 @@ func (c *call) note() {
 // The registration of a claim is a young mark of a grant for markLeast, or for its g less stopMost if that is more, but for half of its g at most.
 const markLeast, stopMost = 150e3, 520e3 // µs
 
+// young reports whether the registration of a claim in a queue is a young mark. g is in ms.
+func (c *call) young(m member, g int64) bool {
+	micros := float64(g) * 1000
+	return m.score <= c.micros && m.score+max(markLeast, min(micros-stopMost, micros/2)) >= c.micros
+}
+
 // tellNear tells the claims that are near since members have left a queue: before is what the queue was. The claim of the call, mine, need not be
 // told: the answer says so. One whose registration is a young mark of a grant need not be told, either: it polls soon.
 func (c *call) tellNear(key string, before []member, mine string) {
 	was := before[:min(near, len(before))]
 	for i, m := range c.lock(key).queue {
-		g := float64(parse(m.name).ms) * 1000
-		young := m.score <= c.micros && m.score+max(markLeast, min(g-stopMost, g/2)) >= c.micros
-		if i < near && m.name != mine && !young && !slices.ContainsFunc(was, func(o member) bool { return o.name == m.name }) {
+		if i < near && m.name != mine && !c.young(m, parse(m.name).ms) && !slices.ContainsFunc(was, func(o member) bool { return o.name == m.name }) {
 			c.tell(key, m.name)
 		}
 	}

@@ -142,7 +142,8 @@ func (c *call) permits(keys, args []string) any {
 		before := slices.Clone(t.queue)
 		answers[i] = t.answer(split(args[1+2*i]), args[2+2*i])
 		for _, m := range t.queue[:min(t.near, len(t.queue))] {
-			if at := find(before, m.name); at >= t.near && before[at].score == m.score { // else it has polled
+			r, _ := requestOf(m.name)
+			if at := find(before, m.name); at >= t.near && before[at].score == m.score && !c.young(m, r.g) { // else it has polled, or polls soon
 				t.tell(m.name)
 			}
 		}

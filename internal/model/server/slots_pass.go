@@ -42,7 +42,7 @@ func (t *execution) is(client string, score float64) state {
 	noted = noted && n.until.After(t.now)
 	late := t.micros/1000 - n.till
 	switch {
-	case client == t.id || noted && late <= 0 || !noted && t.micros-math.Mod(score, aside) <= unnoted:
+	case client == t.id || score <= t.micros && t.micros-score <= lately || noted && late <= 0 || !noted && t.micros-math.Mod(score, aside) <= unnoted:
 		return live
 	case noted && late <= n.far:
 		return unheard

@@ -104,7 +104,7 @@ func run() error {
 		}
 		return err
 	})
-	flag.BoolVar(&o.commands, "commands", false, "have the section crowd print which commands the masters execute")
+	flag.BoolVar(&o.commands, "commands", false, "have the sections crowd and permits print which commands the masters execute")
 	flag.Parse()
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
 	wanted := strings.Split(*only, ",")

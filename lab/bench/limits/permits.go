@@ -20,7 +20,7 @@ const (
 )
 
 // permits measures clients that take turns at a semaphore, and hold each permit for 1 ms, beside clients that take turns at a lock.
-func permits(*options) error {
+func permits(o *options) error {
 	f, err := start(5)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func permits(*options) error {
 	limits := []int{0, 1, 4, 16}
 	rates, shares, costs := make(map[int][]float64), make(map[int][]float64), make(map[int]*permitCost)
 	for _, limit := range limits {
-		costs[limit] = new(permitCost)
+		costs[limit] = &permitCost{calls: make(map[string]int64)}
 	}
 	for round := range permitRounds {
 		for _, limit := range limits {
@@ -67,6 +67,11 @@ func permits(*options) error {
 		row(name, fmt.Sprintf("%.0f", rates[limit][permitRounds/2]), beside(permitRounds/2), beside(0), beside(permitRounds-1),
 			costs[limit].of(costs[limit].masters), costs[limit].of(costs[limit].clients), fmt.Sprintf("%.1f", float64(costs[limit].commands)/float64(5*costs[limit].turns)))
 	}
+	for _, limit := range limits {
+		if o.commands {
+			printCalls(load{Calls: costs[limit].calls}, fmt.Sprintf("a limit of %d, per turn and master", limit), float64(5*costs[limit].turns))
+		}
+	}
 	return nil
 }
 
@@ -74,6 +79,7 @@ func permits(*options) error {
 type permitCost struct {
 	turns, commands  int64
 	masters, clients time.Duration // of CPU time
+	calls            map[string]int64
 }
 
 func (c *permitCost) of(d time.Duration) string {
@@ -130,5 +136,8 @@ func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.C
 	after, err := f.Load()
 	cost.masters += after.CPU - loaded.CPU
 	cost.commands += after.Commands - loaded.Commands
+	for name, calls := range after.Calls {
+		cost.calls[name] += calls - loaded.Calls[name]
+	}
 	return float64(had) / took.Seconds(), err
 }
