@@ -27,7 +27,7 @@ import (
 // own has the compiled scripts of redlock by digest. A Proto is shared by all states.
 var own = sync.OnceValue(func() map[string]*lua.FunctionProto {
 	protos := make(map[string]*lua.FunctionProto)
-	for _, text := range append([]string{incarnation.Script()}, wire.AllScripts...) {
+	for _, text := range append([]string{incarnation.Script()}, wire.AllScripts()...) {
 		if proto, err := compile(text); err == nil { // otherwise miniredis reports the error
 			protos[digest(text)] = proto
 		}
@@ -41,7 +41,7 @@ var ofProcess sync.Map
 
 // loadOwn compiles a script that is a text for one process, and reports whether it is.
 func loadOwn(text string) bool {
-	if slices.Contains(wire.AllScripts, text) || wire.Name(text) == "" {
+	if slices.Contains(wire.AllScripts(), text) || wire.Name(text) == "" {
 		return false
 	}
 	proto, err := compile(text)

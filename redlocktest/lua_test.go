@@ -82,9 +82,9 @@ func callsOfClients(t *testing.T) (calls [][]string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		generic := make(map[string]string) // the digest of a script by that of its text for the master's process
-		for _, text := range wire.OwnOf(m.run).Texts {
-			i := slices.IndexFunc(wire.AllScripts, func(script string) bool { return wire.Name(script) == wire.Name(text) })
-			generic[digest(text)] = digest(wire.AllScripts[i])
+		for _, text := range wire.OwnOf(m.run).Texts() {
+			i := slices.IndexFunc(wire.AllScripts(), func(script string) bool { return wire.Name(script) == wire.Name(text) })
+			generic[digest(text)] = digest(wire.AllScripts()[i])
 		}
 		for _, command := range m.log {
 			if command[0] == "EVALSHA" {
@@ -115,7 +115,7 @@ func replay(t *testing.T, calls [][]string, changed int) {
 	conns := []redis.Conn{connect(t, fast), connect(t, slow)}
 	for _, c := range conns {
 		must(t, c, "OK", "SELECT", "0") // so miniredis executes the scripts of this connection
-		for _, text := range append(wire.AllScripts, incarnation.Script()) {
+		for _, text := range append(wire.AllScripts(), incarnation.Script()) {
 			must(t, c, digest(text), "SCRIPT", "LOAD", text)
 		}
 	}
@@ -181,7 +181,7 @@ func change(r *rand.Rand, call []string, calls [][]string) []string {
 func TestScriptsUseOnlyWhatAnInterpreterHas(t *testing.T) {
 	i := newInterpreter(nil)
 	used := 0
-	for _, text := range append(wire.AllScripts, incarnation.Script()) {
+	for _, text := range append(wire.AllScripts(), incarnation.Script()) {
 		if own()[digest(text)] == nil {
 			t.Errorf("this is not valid Lua:\n%s", text)
 		}

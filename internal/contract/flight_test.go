@@ -103,7 +103,7 @@ func release(t *testing.T, ms *redlocktest.Masters, name string) {
 	t.Helper()
 	for _, pool := range ms.Pools() {
 		conn := pool.Get()
-		if _, err := conn.Do("EVAL", wire.Scripts[0], 1, name, "", "release", "somebody else's"); err != nil {
+		if _, err := conn.Do("EVAL", wire.Scripts()[0], 1, name, "", "release", "somebody else's"); err != nil {
 			t.Error(err)
 		}
 		conn.Close()

@@ -132,7 +132,7 @@ func (m *Memory) ownTexts() []string {
 	if m.Own == nil {
 		return nil
 	}
-	return m.Own.Texts
+	return m.Own.Texts()
 }
 
 // sections returns the sections of INFO that a probe includes.

@@ -25,6 +25,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -45,10 +46,8 @@ var script string
 // Script is the text of the script that inspects a master's record.
 func Script() string { return script }
 
-// Hash is the digest of Script. It is boxed once for redigo.
-func Hash() any { return scriptSHA }
-
-var scriptSHA any = redis.NewScript(-1, script).Hash()
+// Hash returns the digest of Script. It is boxed once for redigo.
+var Hash = sync.OnceValue(func() any { return redis.NewScript(-1, script).Hash() })
 
 // What the script is to do: see incarnation.lua.
 const (
@@ -318,7 +317,7 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 	}
 	conn.Send("MULTI")
 	conn.Send("SCRIPT", "LOAD", probe)
-	conn.Send("EVALSHA", scriptSHA, 1, keyArg, database, keep, old, maxTTL.Milliseconds())
+	conn.Send("EVALSHA", Hash(), 1, keyArg, database, keep, old, maxTTL.Milliseconds())
 	return conn.Send("EXEC") // which fails if one of the others has
 }
 
@@ -373,7 +372,7 @@ func do(conn redis.Conn, what string, maxTTL time.Duration, masters ...any) (Ins
 	if _, err := conn.Do("SCRIPT", "LOAD", script); err != nil {
 		return Inspection{}, err
 	}
-	args := []any{scriptSHA, 1, Key, DatabaseOf(info), what, "", maxTTL.Milliseconds()}
+	args := []any{Hash(), 1, Key, DatabaseOf(info), what, "", maxTTL.Milliseconds()}
 	reply, err := conn.Do("EVALSHA", append(args, masters...)...)
 	if err != nil {
 		return Inspection{}, err

@@ -11,8 +11,8 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// A loading is the scripts that a new connection has the server load. They are 58 KB, and the texts of batch.lua and slots.lua for the
-// process another 76 KB. So a server that has them is not sent them again: otherwise they would be most of what a crowd of clients
+// A loading is the scripts that a new connection has the server load. They are 66 KB, and the texts of batch.lua and slots.lua for the
+// process another 104 KB. So a server that has them is not sent them again: otherwise they would be most of what a crowd of clients
 // sends when it connects.
 //
 // The scripts that the server lacks go ahead of the first inspection. In that flush it is also asked whether it has the texts for its
@@ -32,7 +32,7 @@ func (l *loading) Send(conn redis.Conn) {
 	switch {
 	case l.own == nil || l.has:
 	case l.asked:
-		for _, text := range l.own.Texts {
+		for _, text := range l.own.Texts() {
 			conn.Send("SCRIPT", "LOAD", text)
 		}
 	default:
@@ -61,7 +61,7 @@ func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
 			l.has = l.has && err == nil
 		} else {
 			there, err := redis.Ints(reply, err)
-			l.has = err == nil && len(there) == len(l.own.Texts) && !slices.Contains(there, 0)
+			l.has = err == nil && len(there) == wire.OwnTexts && !slices.Contains(there, 0)
 		}
 	}
 	l.asked = true
@@ -71,7 +71,7 @@ func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
 // replies returns how many replies there are to what concerns own.
 func (l *loading) replies() int {
 	if l.asked {
-		return len(l.own.Texts)
+		return wire.OwnTexts
 	}
 	return 1
 }

@@ -3,7 +3,6 @@ package master
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -157,12 +156,9 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 	return p, s.cfg.Servers.TakeVote(s.cfg.Index, p.Run)
 }
 
-// scriptsExist is the question whether a server has the scripts.
-var scriptsExist = append(slices.Clone(wire.ScriptsExist), incarnation.Hash())
-
 // sendQuestions sends what ask reads, in one flush.
 func (s *supervisor) sendQuestions(conn redis.Conn) error {
-	conn.Send("SCRIPT", scriptsExist...)
+	conn.Send("SCRIPT", append(wire.ScriptsExist(), incarnation.Hash())...)
 	conn.Send("CLIENT", "ID")
 	conn.Send("CLIENT", "INFO")
 	for _, section := range sections {
@@ -185,12 +181,13 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if err != nil && (conn.Err() != nil || remedy.Ends(err)) {
 		return p, err
 	}
-	for i, script := range wire.Scripts {
-		if len(there) != len(wire.Scripts)+1 || there[i] != 1 {
+	scripts := wire.Scripts()
+	for i, script := range scripts {
+		if len(there) != len(scripts)+1 || there[i] != 1 {
 			p.lacks = append(p.lacks, script)
 		}
 	}
-	p.Inspects = len(there) == len(wire.Scripts)+1 && there[len(wire.Scripts)] == 1
+	p.Inspects = len(there) == len(scripts)+1 && there[len(scripts)] == 1
 	p.rtt = time.Since(sent)
 	replies := make([]any, 3+len(sections))
 	for i := range replies {

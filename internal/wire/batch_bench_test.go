@@ -53,7 +53,7 @@ func BenchmarkReleaseAndAcquire(b *testing.B) {
 	call := func(script *redis.Script, more ...any) func(redis.Conn, int) {
 		return func(conn redis.Conn, n int) { script.SendHash(conn, append(slices.Clone(more), members(n)...)...) }
 	}
-	batch, nothing := redis.NewScript(2*keys, batchScript), redis.NewScript(2*keys, "return 1")
+	batch, nothing := redis.NewScript(2*keys, batchLua.text()), redis.NewScript(2*keys, "return 1")
 	declaring := redis.NewScript(2*keys+len(declared), "return 1")
 	sent := func(args []any) (bytes int) {
 		for _, arg := range args {

@@ -42,7 +42,7 @@ func TestABatchAnswersAsItsMembersWouldAlone(t *testing.T) {
 			if _, err := user.Do("AUTH", "shop", "x"); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := admin.Do("SCRIPT", "LOAD", batchScript); err != nil {
+			if _, err := admin.Do("SCRIPT", "LOAD", batchLua.text()); err != nil {
 				t.Fatal(err)
 			}
 			for seed := range uint64(300) {
@@ -100,7 +100,7 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 	if pair {
 		length = 2
 	}
-	batch, members := redis.Args{batchLua.sha, length}, redis.Args{id}
+	batch, members := redis.Args{batchLua.sha(), length}, redis.Args{id}
 	var alone []any
 	i, word := 0, ""
 	for range length {
@@ -113,7 +113,7 @@ func compareBatch(t *testing.T, admin, user redis.Conn, random *rand.Rand, follo
 			}
 		}
 		token := []string{"token", "token", "token", "next"}[random.IntN(4)]
-		reply, err := user.Do("EVALSHA", batchLua.sha, 1, fmt.Sprint("a:", i), id, word, token)
+		reply, err := user.Do("EVALSHA", batchLua.sha(), 1, fmt.Sprint("a:", i), id, word, token)
 		alone = append(alone, outcomeOf(reply, err))
 		batch, members = batch.Add(fmt.Sprint("b:", i)), members.Add(word, token)
 	}
@@ -210,7 +210,7 @@ func TestTheLastAcquisitionOfABatchLeavesTheQueue(t *testing.T) {
 	if _, err := admin.Do("SET", "k", "first"); err != nil {
 		t.Fatal(err)
 	}
-	args := redis.Args{batchScript, 5, "k", "k", "k", "k", "k", "me"}.
+	args := redis.Args{batchLua.text(), 5, "k", "k", "k", "k", "k", "me"}.
 		Add("release", "first", "register 5000 0 400", "second", "register 5000 0 400", "third", "undo", "second", "register 5000 0 400", "third")
 	if _, err := admin.Do("EVAL", args...); err != nil {
 		t.Fatal(err)
@@ -252,7 +252,7 @@ func TestTheUsualCallsTakeFewCommands(t *testing.T) {
 		for i := 0; i < len(row.held); i += 2 {
 			s.must("SET", row.held[i], row.held[i+1], "PX", 60_000)
 		}
-		keys, rest := redis.Args{batchLua.sha, len(row.call) / 3}, redis.Args{"c"}
+		keys, rest := redis.Args{batchLua.sha(), len(row.call) / 3}, redis.Args{"c"}
 		for i := 0; i < len(row.call); i += 3 {
 			keys, rest = keys.Add(row.call[i]), rest.Add(row.call[i+1:i+3]...)
 		}

@@ -38,7 +38,7 @@ func (cmd *Command) AppendScript(args []any, n int, own *Own) []any {
 	if sha := own.sha(script); sha != nil {
 		return append(args, sha, n)
 	}
-	return append(args, script.sha, n)
+	return append(args, script.sha(), n)
 }
 
 // Owned reports whether a scripted command is a call of a script of which a server's process may have a text of its own.
@@ -66,9 +66,9 @@ func (cmd *Command) Append(args []any, id any) (name string, all []any) {
 	}
 	switch r := cmd.Request.(type) {
 	case *lua:
-		return "SCRIPT", append(args, "LOAD", r.text)
+		return "SCRIPT", append(args, "LOAD", r.text())
 	case *publishing:
-		args = append(args, flightLua.sha, 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
+		args = append(args, flightLua.sha(), 2, cmd.Claim.key, r.queue, cmd.Claim.token, r.value)
 		if r.unsure {
 			args = append(args, "unsure")
 		}

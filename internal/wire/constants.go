@@ -3,6 +3,7 @@ package wire
 import (
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -60,7 +61,7 @@ const (
 // keeps the lease: stopMost has the drift of its clock, too. A mark that is older than half of g is too old.
 func YoungFor(g time.Duration) time.Duration { return max(markLeast, min(g-stopMost, g/2)) }
 
-var constants = func() map[string]string {
+var constants = sync.OnceValue(func() map[string]string {
 	ms := func(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 	return map[string]string{
 		"near":          strconv.Itoa(Near),
@@ -80,21 +81,26 @@ var constants = func() map[string]string {
 		"queueLife":     ms(queueLife),
 		"lookedThrough": strconv.Itoa(lookedThrough),
 	}
-}()
+})
 
-// Constants returns the text of a script with the values in it. A strings.Replacer takes ten times as long, and every process of the command
-// begins with this.
+// Constants returns the text of a script with the values in it.
 func Constants(text string) string {
 	var b strings.Builder
-	b.Grow(len(text) + len(text)/64)
+	writeConstants(&b, text)
+	return b.String()
+}
+
+// writeConstants writes the text of a script with the values in it. A strings.Replacer takes ten times as long, and each process of the command
+// that locks begins with this.
+func writeConstants(b *strings.Builder, text string) {
 	for {
 		before, rest, found := strings.Cut(text, "const.")
 		b.WriteString(before)
 		if !found {
-			return b.String()
+			return
 		}
 		name := rest[:strings.IndexFunc(rest, func(c rune) bool { return !unicode.IsLetter(c) })]
-		value, is := constants[name]
+		value, is := constants()[name]
 		if !is {
 			panic("redlock: bug: a script names const." + name)
 		}

@@ -71,7 +71,7 @@ func TestAClaimWithoutASubscriptionIsGrantedTheLockByAPollOfAnother(t *testing.T
 			if row.holds != "" {
 				s.must("SET", "k", row.holds, "PX", 60_000)
 			}
-			s.must("EVALSHA", batchLua.sha, 1, "k", row.client, row.word, tokenOf(row.client))
+			s.must("EVALSHA", batchLua.sha(), 1, "k", row.client, row.word, tokenOf(row.client))
 			s.key("C", 50*time.Second, 60*time.Second)
 			s.queue("w W 400")
 			fence, err := redis.Int64(s.must("GET", "redlock:fence:k"), nil)
@@ -173,11 +173,11 @@ func TestAPollSaysThatAClaimWasTakenOutOfTheQueueBefore(t *testing.T) {
 				s.must("DEL", "k") // it has expired
 				s.must("ZREM", "redlock:queue:k", w)
 				s.waits(w, time.Hour)
-				s.must("EVALSHA", batchLua.sha, 1, "k", "w", "again 400 0 400", "W")
+				s.must("EVALSHA", batchLua.sha(), 1, "k", "w", "again 400 0 400", "W")
 				s.holds("W")
 				s.as("w", "release 400 free 0", 1)
 				s.waits("x X 400", 10*time.Second)
-				reply, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "c", poll, "C"))
+				reply, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "c", poll, "C"))
 				if err != nil || len(reply) != 5 || reply[3] != int64(1) {
 					t.Errorf("%s, %s: answered %v (%v), want that the claim is new", release, poll, reply, err)
 				}
@@ -225,7 +225,7 @@ func TestAClaimBehindAnOpenReleaseOfItsCallTakesNoKey(t *testing.T) {
 			s.reset()
 			s.waits("w W 60000", 3*time.Second)
 			s.must("SET", "k", "A", "PX", 60_000)
-			got, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", row.word, "B"), nil)
+			got, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 open 0", "A", row.word, "B"), nil)
 			if err != nil || len(got) != 2 || got[0] != int64(2) {
 				t.Fatalf("%s: answered %v, %v, want that the lock is passed on", row.word, got, err)
 			}

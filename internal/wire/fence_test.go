@@ -75,7 +75,7 @@ func TestTheScriptGivesAndFixesFences(t *testing.T) {
 			m.Lpush(fence, "x")
 			continue
 		}
-		got, err := conn.Do("EVAL", batchScript, 1, "a", "", step.what, step.token)
+		got, err := conn.Do("EVAL", batchLua.text(), 1, "a", "", step.what, step.token)
 		if (err != nil) != (step.want == nil) || err == nil && !reflect.DeepEqual(got, step.want) {
 			t.Fatalf("%s: %q answers %v (%v), want %v", step.name, step.what, got, err, step.want)
 		}
@@ -112,7 +112,7 @@ func TestAFenceFarAheadIsNotRenewed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := conn.Do("EVAL", batchScript, 1, "a", "", fmt.Sprintf("acquire 9000 - - %d", now.UnixMicro()/250), "token"); err != nil {
+		if _, err := conn.Do("EVAL", batchLua.text(), 1, "a", "", fmt.Sprintf("acquire 9000 - - %d", now.UnixMicro()/250), "token"); err != nil {
 			t.Fatal(err)
 		}
 		if got := m.TTL("redlock:fence:a"); (got - row.want).Abs() > time.Millisecond {
@@ -132,19 +132,19 @@ func TestAFenceThatIsNoNumberIsAnError(t *testing.T) {
 		}
 		m.Set("redlock:fence:a", kept)
 		for _, what := range []string{"acquire 9000 - - 5", "heal 9000 5"} {
-			got, err := conn.Do("EVAL", batchScript, 1, "a", "", what, "token")
+			got, err := conn.Do("EVAL", batchLua.text(), 1, "a", "", what, "token")
 			if err == nil || !strings.Contains(err.Error(), "is not a number") || m.Exists("a") {
 				t.Errorf("%q over the fence %q answers %v (%v), the key exists: %t, want an error and no key", what, kept, got, err, m.Exists("a"))
 			}
 		}
 		m.Set("a", "another's")
 		for _, what := range []string{"acquire 9000 - - 5", "register 9000 - 400f 5"} { // the answer to a refusal has the fence
-			if got, err := conn.Do("EVAL", batchScript, 1, "a", "", what, "token"); err == nil || !strings.Contains(err.Error(), "is not a number") {
+			if got, err := conn.Do("EVAL", batchLua.text(), 1, "a", "", what, "token"); err == nil || !strings.Contains(err.Error(), "is not a number") {
 				t.Errorf("%q of another's key over the fence %q answers %v (%v), want an error", what, kept, got, err)
 			}
 		}
 		m.Set("a", "token")
-		if got, err := conn.Do("EVAL", batchScript, 1, "a", "", "commit 5", "token"); err == nil {
+		if got, err := conn.Do("EVAL", batchLua.text(), 1, "a", "", "commit 5", "token"); err == nil {
 			t.Errorf("commit over the fence %q answers %v, want an error", kept, got)
 		}
 		if got, _ := m.Get("redlock:fence:a"); got != kept {

@@ -37,7 +37,7 @@ func TestAValueIsSentToTheClaimsThatWait(t *testing.T) {
 				if row.key != "" {
 					s.must("SET", "k", row.key, "PX", 60_000)
 				}
-				s.must("SCRIPT", "LOAD", flightScript)
+				s.must("SCRIPT", "LOAD", flightLua.text())
 				terms := NewTerms("k", 0)
 				claim := NewClaim(&terms, ClaimOf{Token: row.token})
 				command := Command{Kind: Publish, Request: claim.Publishing([]byte(row.value), !row.unsure), Claim: &claim}
@@ -73,7 +73,7 @@ func TestAValueIsSentToSoManyAtMost(t *testing.T) {
 		}
 		s.must("PING")
 		for value, want := range map[string]int64{"v": 1024, strings.Repeat("v", ValueMost): 255} { // 1 MiB, and a little for each message
-			got, err := redis.Int64(s.conn.Do("EVAL", flightScript, 2, "k", "redlock:queue:k", "R", value))
+			got, err := redis.Int64(s.conn.Do("EVAL", flightLua.text(), 2, "k", "redlock:queue:k", "R", value))
 			if err != nil || got != want {
 				t.Errorf("%d clients were sent %d bytes, %v, want %d", got, len(value), err, want)
 			}

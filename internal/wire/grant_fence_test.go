@@ -61,7 +61,7 @@ func TestAGrantGivesTheFenceThatTheReleaseProposes(t *testing.T) {
 				if held { // of a claim that could be granted the lock
 					word = strings.Replace(word, "release 0", "release 400", 1)
 				}
-				s.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
+				s.must("EVALSHA", batchLua.sha(), 1, "k", "a", word, "A")
 				got, ok := ParseGrant(s.inbox["w"]())
 				if !ok || got.Fence < row.least || got.Fence > row.most {
 					t.Errorf("%s, held %t: granted %+v (%v), want a fence from %d to %d", row.name, held, got, ok, row.least, row.most)
@@ -87,7 +87,7 @@ func TestNoLockIsGrantedWhoseFenceIsNotANumber(t *testing.T) {
 				if word == "release 400 - 9" { // of a claim that could be granted the lock
 					s.must("SET", "k", "A", "PX", 60_000)
 				}
-				s.must("EVALSHA", batchLua.sha, 1, "k", "a", word, "A")
+				s.must("EVALSHA", batchLua.sha(), 1, "k", "a", word, "A")
 				s.holds("")
 				s.told("w", "A k")
 				s.as("w", "again 60000 0 60000f 5", "ERR what is kept as the fence of this name is not a number")
@@ -185,7 +185,7 @@ func TestAClientWithoutTheRightToInfoGrantsWithoutTheRunID(t *testing.T) {
 		if row.key != "" {
 			s.must("SET", "k", row.key, "PX", 60_000)
 		}
-		blind.must("EVALSHA", batchLua.sha, 1, "k", "a", row.word, "A")
+		blind.must("EVALSHA", batchLua.sha(), 1, "k", "a", row.word, "A")
 		s.key("W", 50*time.Second, 60*time.Second)
 		s.queue("x X 60000")
 		s.told("w", "+ W - -2 0 k")
@@ -240,7 +240,7 @@ func TestAHandoverTakesFewCommands(t *testing.T) {
 	server := redisserver.StartTB(t, 1)[0]
 	s := newQueueScene(t, func() redis.Conn { return dialAs(t, server) }, "b", "c", "d", "e")
 	own := OwnOf(s.run) // as clients use it: the text that has the run_id
-	s.must("SCRIPT", "LOAD", own.Texts[0])
+	s.must("SCRIPT", "LOAD", own.Texts()[0])
 	for _, row := range []struct {
 		how   string
 		want  int // with that of the call
@@ -352,7 +352,7 @@ func TestAHandoverToAClientThatHasEndedGoesOnToTheNext(t *testing.T) {
 		} {
 			s.reset("gone G 400", "w W 400", "x X 400", "y Y 400")
 			s.must("SET", "k", "A", "PX", 60_000)
-			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2"), nil)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 0 400", "A2"), nil)
 			if err != nil || len(list) != 2 || list[0] != int64(2) {
 				t.Fatalf("%s: answered %v (%v)", row.how, list, err)
 			}
@@ -427,7 +427,7 @@ func TestARegistrationBehindAReleaseLearnsThatItIsFar(t *testing.T) {
 		} {
 			s.reset(row.queue...)
 			s.must("SET", "k", "A", "PX", 60_000)
-			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 "+row.waited+" 400", "A2"), nil)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 "+row.how+" 0", "A", "register 60000 "+row.waited+" 400", "A2"), nil)
 			if err != nil || len(list) != 2 {
 				t.Fatalf("%v: answered %v (%v)", row, list, err)
 			}
@@ -450,7 +450,7 @@ func TestARegistrationBehindAReleaseIsCountedBesideOneOfTheSameTime(t *testing.T
 		for i, member := range []string{"v V 400", "w W 400", "x X 400"} {
 			s.must("ZADD", "redlock:queue:k", now[0]*1_000_000+now[1]+int64(i)-2, member)
 		}
-		list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 0 400", "A2"), nil)
+		list, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 0 400", "A2"), nil)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("answered %v (%v)", list, err)
 		}
@@ -573,7 +573,7 @@ func TestACallSeesTheKeysThatItHasSet(t *testing.T) {
 				s.reset("b B 400")
 				s.must("SET", "k", "A", "PX", 60_000)
 				s.must("SET", "redlock:waiter:b", "99999999999999 0")
-				s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release 400 open 0", "A", row.sets, "C", undone, "C", 520, 0)
+				s.must("EVALSHA", batchLua.sha(), 3, "k", "k", "k", "a", "release 400 open 0", "A", row.sets, "C", undone, "C", 520, 0)
 				if got, _ := redis.String(s.must("GET", "k"), nil); got == "C" {
 					t.Errorf("%s, then %s: the key was left", row.name, undone)
 				}
@@ -588,7 +588,7 @@ func TestAPollBehindAReleaseIsCounted(t *testing.T) {
 		s := newQueueScene(t, dial, "v", "w", "x")
 		s.reset("v V 400", "w W 400", "x X 400", "a A2 400")
 		s.must("SET", "k", "A", "PX", 60_000)
-		list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 - 0", "A", "again 60000 0 400", "A2"), nil)
+		list, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 - 0", "A", "again 60000 0 400", "A2"), nil)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("answered %v (%v)", list, err)
 		}
@@ -626,7 +626,7 @@ func TestAQueueIsKeptForItsFirstClients(t *testing.T) {
 			at = at.Add(3 * time.Microsecond)
 		}
 		m.SetTime(at)
-		s.must("EVALSHA", batchLua.sha, 1, "k", "c", row.word, "C")
+		s.must("EVALSHA", batchLua.sha(), 1, "k", "c", row.word, "C")
 		if left, _ := redis.Int64(s.must("PTTL", "redlock:queue:k"), nil); left != 600_000 && row.kept || left != 5_000 && !row.kept {
 			t.Errorf("%s: the queue lives for %d ms; is it to be kept for ten minutes? %t", row.name, left, row.kept)
 		}
@@ -640,7 +640,7 @@ func TestOneThatWillNotWaitTakesALockThatIsLeftOpen(t *testing.T) {
 		for _, row := range []struct{ waited, holds string }{{"0", ""}, {"--", "A2"}} {
 			s.reset("w W 400")
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchLua.sha, 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 "+row.waited+" 400", "A2")
+			s.must("EVALSHA", batchLua.sha(), 2, "k", "k", "a", "release 400 open 0", "A", "register 60000 "+row.waited+" 400", "A2")
 			s.holds(row.holds)
 			s.told("w", "A k")
 			s.nobodyTold()
@@ -655,7 +655,7 @@ func TestALockThatIsGrantedAndReleasedInOneCallIsFree(t *testing.T) {
 		for _, how := range []string{"400", "0"} {
 			s.reset("a B 400")
 			s.must("SET", "k", "A", "PX", 60_000)
-			list, err := redis.Values(s.must("EVALSHA", batchLua.sha, 3, "k", "k", "k", "a", "release "+how, "A", "release 400", "B", "register 60000 0 400", "C"), nil)
+			list, err := redis.Values(s.must("EVALSHA", batchLua.sha(), 3, "k", "k", "k", "a", "release "+how, "A", "release 400", "B", "register 60000 0 400", "C"), nil)
 			if err != nil || len(list) != 3 || list[0] != int64(2) || list[1] != int64(1) {
 				t.Errorf("answered %v (%v), want that it is passed on, and released", list, err)
 			}

@@ -70,7 +70,7 @@ func TestPollsDoNotExtendAKeyThatWasGranted(t *testing.T) {
 			s.reset()
 			s.must("SET", "k", "C", "PX", 60_000)
 			s.must("SET", "redlock:fence:k", 5)
-			s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "c", word, "C")
+			s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "c", word, "C")
 			s.key("C", 40*time.Second, 60*time.Second)
 		}
 	})

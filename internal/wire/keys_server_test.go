@@ -20,14 +20,14 @@ var besides = map[string]struct {
 	text string
 	keys []string
 }{
-	"batch.lua": {batchScript, []string{"redlock:fence:", "redlock:incarnation", "redlock:intent:", "redlock:queue:", "redlock:readers:",
+	"batch.lua": {batchLua.text(), []string{"redlock:fence:", "redlock:incarnation", "redlock:intent:", "redlock:queue:", "redlock:readers:",
 		"redlock:rqueue:", "redlock:waiter:"}},
-	"set.lua": {setScript, []string{"redlock:fence:", "redlock:queue:", "redlock:rqueue:"}},
-	"slots.lua": {slotsScript, []string{"redlock:fence:", "redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:",
+	"set.lua": {setLua.text(), []string{"redlock:fence:", "redlock:queue:", "redlock:rqueue:"}},
+	"slots.lua": {slotsLua.text(), []string{"redlock:fence:", "redlock:incarnation", "redlock:permits:", "redlock:taken:", "redlock:until:",
 		"redlock:waiter:"}},
-	"flight.lua":  {flightScript, nil},
-	"members.lua": {membersScript, nil},
-	"taken.lua":   {takenScript, nil},
+	"flight.lua":  {flightLua.text(), nil},
+	"members.lua": {membersLua.text(), nil},
+	"taken.lua":   {takenLua.text(), nil},
 }
 
 // notByKey are beginnings of keys that no declared key follows: one key of the server, and one for each client that waits. Nobody
@@ -120,7 +120,7 @@ type keyWatch struct {
 var scriptOf = func() map[string]string {
 	names := make(map[string]string)
 	for name, script := range besides {
-		names[script.text], names[hash(script.text)] = name, name
+		names[script.text], names[sha1Of(script.text)] = name, name
 	}
 	return names
 }()

@@ -135,7 +135,7 @@ func TestAnAnswerSaysThePlaceInTheQueue(t *testing.T) {
 		s.must("SET", "k", "A", "PX", 60_000)
 		ahead := func(client, word string, want int64) {
 			t.Helper()
-			list, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 1, "k", client, word, tokenOf(client)))
+			list, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", client, word, tokenOf(client)))
 			if err != nil || len(list) != 5 || list[4] != want || (list[0] == int64(-1)) != (want >= Near) {
 				t.Errorf("%s: %s: answered %v (%v), want the place %d", client, word, list, err, want)
 			}

@@ -39,11 +39,11 @@ func NewLook(key string) Query {
 		{"GETRANGE", fenceKey + key, 0, fenceDigits},
 		{"TIME"},
 		{"ZCARD", queue},
-		{"SCRIPT", "LOAD", membersScript},
-		{"EVALSHA", membersSHA, 1, queue, waitersMost - 1, memberMost},
-		{"EVALSHA", membersSHA, 1, readersKey + key, waitersMost - 1, memberMost},
+		{"SCRIPT", "LOAD", membersLua.text()},
+		{"EVALSHA", membersLua.sha(), 1, queue, waitersMost - 1, memberMost},
+		{"EVALSHA", membersLua.sha(), 1, readersKey + key, waitersMost - 1, memberMost},
 		{"ZCARD", readersQueueKey + key},
-		{"EVALSHA", membersSHA, 1, readersQueueKey + key, waitersMost - 1, memberMost},
+		{"EVALSHA", membersLua.sha(), 1, readersQueueKey + key, waitersMost - 1, memberMost},
 	}
 }
 
@@ -53,8 +53,8 @@ func NewPeek(key string) Query {
 		{"GETRANGE", key, 0, tokenMost},
 		{"PTTL", key},
 		{"TIME"},
-		{"SCRIPT", "LOAD", membersScript},
-		{"EVALSHA", membersSHA, 1, readersKey + key, waitersMost - 1, memberMost},
+		{"SCRIPT", "LOAD", membersLua.text()},
+		{"EVALSHA", membersLua.sha(), 1, readersKey + key, waitersMost - 1, memberMost},
 	}
 }
 
@@ -309,7 +309,7 @@ func NewBreakPermit(key, token string) Query {
 const breaker = "redlock-break"
 
 func newBreak(l *lua, key string, word, token any) Query {
-	return Query{{"SCRIPT", "LOAD", l.text}, {"EVALSHA", l.sha, 1, key, breaker, word, token}}
+	return Query{{"SCRIPT", "LOAD", l.text()}, {"EVALSHA", l.sha(), 1, key, breaker, word, token}}
 }
 
 // DecodeBreak returns what the replies to a query of NewBreak, NewBreakPermit, NewPass or NewBreakReaders mean. The outcome is that of a
@@ -351,7 +351,7 @@ func Rights(sample string) Query {
 		{"GET", sample},
 		{"PEXPIRE", sample, 1}, // no such key
 		{"DEL", sample},
-		{"EVALSHA", batchLua.sha, 1, sample, "", "undo", ""}, // nothing to undo
+		{"EVALSHA", batchLua.sha(), 1, sample, "", "undo", ""}, // nothing to undo
 	}
 }
 

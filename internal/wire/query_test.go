@@ -21,7 +21,7 @@ func texts(all ...string) []any {
 
 // lookReplies returns good replies to NewLook's query, of which some are replaced.
 func lookReplies(replace map[int]any) []any {
-	all := []any{[]byte("token"), int64(9000), []byte("17"), texts("1000", "500000"), int64(2), []byte(membersSHA), texts("a", "998500000", "b", "999500000"), texts(), int64(0), texts()}
+	all := []any{[]byte("token"), int64(9000), []byte("17"), texts("1000", "500000"), int64(2), []byte(membersLua.sha().(string)), texts("a", "998500000", "b", "999500000"), texts(), int64(0), texts()}
 	for i, reply := range replace {
 		all[i] = reply
 	}

@@ -31,8 +31,8 @@ local function clock()
   return math.floor(began / 1000)
 end
 
--- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. In
--- the text that a client loads for one process, the next line has it. Otherwise it is read, as far as this client may.
+-- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
+-- text that a client loads for one process sets it in a line before the last one. Otherwise it is read, as far as this client may.
 local run
 
 -- Splits a member of a queue: the client, the token of its claim, and for how many ms it may be granted what it waits for, with an f behind

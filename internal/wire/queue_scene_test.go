@@ -102,7 +102,7 @@ func (w four) matches(got any) bool {
 // as sends a command of batch.lua for a client, and checks its answer. want is as for do, or a four.
 func (s *queueScene) as(client, word string, want any) {
 	s.Helper()
-	got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", client, word, tokenOf(client))
+	got, err := s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", client, word, tokenOf(client))
 	if err != nil {
 		got = err
 	}

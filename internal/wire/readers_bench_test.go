@@ -19,9 +19,9 @@ func stand(b *testing.B, readers int) (addr string, conn redis.Conn) {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { conn.Close() })
-	conn.Do("SCRIPT", "LOAD", batchScript)
+	conn.Do("SCRIPT", "LOAD", batchLua.text())
 	for i := range readers {
-		if _, err := conn.Do("EVALSHA", batchLua.sha, 1, "k", readerID(i), "readers register 3600000 0 400", "token"); err != nil {
+		if _, err := conn.Do("EVALSHA", batchLua.sha(), 1, "k", readerID(i), "readers register 3600000 0 400", "token"); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func BenchmarkReadVote(b *testing.B) {
 			for b.Loop() {
 				for _, word := range []string{"readers register 3600000 0 400", "readers release 400"} {
 					for i := range 500 {
-						conn.Send("EVALSHA", batchLua.sha, 1, "k", fmt.Sprint("reader-", i), word, "token")
+						conn.Send("EVALSHA", batchLua.sha(), 1, "k", fmt.Sprint("reader-", i), word, "token")
 					}
 					if _, err := conn.Do(""); err != nil {
 						b.Fatal(err)
@@ -108,7 +108,7 @@ func BenchmarkAnnouncement(b *testing.B) {
 		conn.Do("DEL", "redlock:intent:k")
 		conn.Do("CONFIG", "RESETSTAT")
 		for _, which := range []string{"first", "later"} {
-			if _, err := conn.Do("EVALSHA", batchLua.sha, 1, "k", "w", "readers announce 1000", "-"); err != nil {
+			if _, err := conn.Do("EVALSHA", batchLua.sha(), 1, "k", "w", "readers announce 1000", "-"); err != nil {
 				b.Fatal(err)
 			}
 			micros, messages := spent(b, conn)

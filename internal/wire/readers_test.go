@@ -187,17 +187,17 @@ func TestAReadersFenceIsTheLastAndIsWrittenBack(t *testing.T) {
 		s.do("r", "readers commit 12 50000", []any{int64(0), int64(0)})
 		s.do("w", "acquire 100000 - - 3", []any{int64(1), int64(10)})
 		s.do("r", "readers commit 12 50000", []any{int64(-1), int64(0)})
-		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "r", "readers register 100000 0 - 5", "R"))
+		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "r", "readers register 100000 0 - 5", "R"))
 		if err != nil || len(got) != 2 || got[0].(int64) >= -1 || got[1] != int64(10) {
 			t.Errorf("a refused read: %v, %v", got, err)
 		}
-		s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "r", "readers register 100000 0 - 50", "R") // refused: it raises nothing
+		s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "r", "readers register 100000 0 - 50", "R") // refused: it raises nothing
 		s.do("w", "release 0", 1)
 		s.do("r", "readers register 100000 0 - 5", []any{int64(1), int64(10)})
 		s.do("r", "readers register 100000 0 - 12", []any{int64(1), int64(12)})
 		s.do("r", "readers commit 99999999999999 50000", "ERR the fence is")
 		before := time.Now()
-		got, err = redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "r", "readers register 100000 0 - 99999999999999", "R"))
+		got, err = redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "r", "readers register 100000 0 - 99999999999999", "R"))
 		most := time.Now().Add(2*time.Second).UnixMicro() / FenceTick.Microseconds()
 		if least := before.UnixMicro() / FenceTick.Microseconds(); err != nil || got[0] != int64(1) || got[1].(int64) < least || got[1].(int64) > most {
 			t.Errorf("a read with a number far ahead: %v, %v, want one near %d", got, err, least)
@@ -268,8 +268,8 @@ func TestAnErrorOfAReaderIsToldWithItsText(t *testing.T) {
 				t.Errorf("the command on the wrong type is answered with %v", reply)
 			}
 		}
-		s.ask(wrong, "EVALSHA", batchLua.sha, 1, "k", "r", "readers renew 100000", "R")
-		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 2, "k", "other", "r", "readers renew 9000", "R", "readers register 9000 0 -", "R"))
+		s.ask(wrong, "EVALSHA", batchLua.sha(), 1, "k", "r", "readers renew 100000", "R")
+		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 2, "k", "other", "r", "readers renew 9000", "R", "readers register 9000 0 -", "R"))
 		if err != nil || len(got) != 2 || got[1] != int64(1) {
 			t.Fatalf("answered %v, %v", got, err)
 		}
@@ -281,7 +281,7 @@ func TestAKeyThatIsNoLockFailsAlone(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newScene(t, dial)
 		s.conn.Do("RPUSH", "list", "a")
-		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha, 4, "list", "k", "list", "list", "r",
+		got, err := redis.Values(s.conn.Do("EVALSHA", batchLua.sha(), 4, "list", "k", "list", "list", "r",
 			"readers register 9000 0 -", "R", "readers register 9000 0 -", "R", "readers renew 9000", "R", "readers release", "R"))
 		if want := []any{int64(-1), int64(1), int64(-1), int64(-1)}; err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("answered %v, %v; want %v", got, err, want)

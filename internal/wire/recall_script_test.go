@@ -45,7 +45,7 @@ func TestARenewalSaysThatSomebodyWaitsForALockThatMayBeKept(t *testing.T) {
 		renew := func(token string, want int) {
 			t.Helper()
 			s.must("SET", "k", token, "PX", 60_000)
-			got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "k", "renew 9000", token)
+			got, err := s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "k", "renew 9000", token)
 			if err != nil || !asWanted(got, want) {
 				t.Errorf("renewing %q: %v, %v, want %d", token, got, err, want)
 			}
@@ -64,7 +64,7 @@ func TestReadersAndSetsRecallALockThatMayBeKept(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "k")
 		s.must("SET", "k", keptToken, "PX", 60_000)
-		s.must("EVAL", batchScript, 1, "k", "r", "readers register 9000 0 -", "R")
+		s.must("EVAL", batchLua.text(), 1, "k", "r", "readers register 9000 0 -", "R")
 		s.told("k", "? "+keptToken+" k")
 		if _, err := callSet(s.conn, []string{"j", "k"}, "c", "acquire", "", "T"); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAPollThatIsGrantedTheLockDoesNotRecallIt(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newQueueScene(t, dial, "k")
 		s.reset("x X 60000")
-		got, err := s.conn.Do("EVALSHA", batchLua.sha, 1, "k", "k", "again 60000 0 60000", keptToken)
+		got, err := s.conn.Do("EVALSHA", batchLua.sha(), 1, "k", "k", "again 60000 0 60000", keptToken)
 		if err != nil {
 			got = err
 		}

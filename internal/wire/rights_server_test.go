@@ -21,7 +21,7 @@ func TestWhatAUserMayNotDoIsNoVote(t *testing.T) {
 		}
 		return reply
 	}
-	must("SCRIPT", "LOAD", batchScript)
+	must("SCRIPT", "LOAD", batchLua.text())
 	for _, row := range []struct {
 		name  string
 		rules []any
@@ -56,7 +56,7 @@ func TestWhatAUserMayNotDoIsNoVote(t *testing.T) {
 				if row.setUp != nil {
 					must(row.setUp[0].(string), row.setUp[1:]...)
 				}
-				reply, err := user.Do("EVALSHA", batchLua.sha, 1, "k", "c", word, "T")
+				reply, err := user.Do("EVALSHA", batchLua.sha(), 1, "k", "c", word, "T")
 				text := fmt.Sprint(reply)
 				if err != nil {
 					text = "error: " + err.Error()

@@ -78,7 +78,7 @@ type scene struct {
 func newScene(t *testing.T, dial func() redis.Conn) *scene {
 	t.Helper()
 	s := &scene{T: t, conn: dial()}
-	if _, err := s.conn.Do("SCRIPT", "LOAD", batchScript); err != nil {
+	if _, err := s.conn.Do("SCRIPT", "LOAD", batchLua.text()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -124,7 +124,7 @@ func (s *scene) do(client, word string, want any) {
 		if !asWanted(got, want) {
 			s.Errorf("%s: %s: answered %v, want %v", client, word, got, want)
 		}
-	}, "EVALSHA", batchLua.sha, 1, "k", client, word, strings.ToUpper(client))
+	}, "EVALSHA", batchLua.sha(), 1, "k", client, word, strings.ToUpper(client))
 }
 
 // asWanted reports whether the answer to a command is the wanted one. A string is the beginning of an error.

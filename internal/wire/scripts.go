@@ -1,34 +1,36 @@
 package wire
 
 import (
+	"crypto/sha1"
 	_ "embed"
-	"maps"
+	"encoding/hex"
+	"hash"
 	"slices"
 	"strings"
 	"sync"
-	"weak"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // The scripts. Each begins with a description of its commands and their answers. Ahead of that is a line for Dragonfly if the script
 // touches keys that its calls do not declare: see docs/support.md.
 var (
 	//go:embed batch.lua
-	batchText   string
-	batchScript = include(batchText) // commands on locks
+	batchText string
+	batchLua  = newLua("batch", batchText) // commands on locks
 	//go:embed set.lua
-	setText   string
-	setScript = include(setText) // acquisitions of several names
+	setText string
+	setLua  = newLua("set", setText) // acquisitions of several names
 	//go:embed slots.lua
-	slotsText   string
-	slotsScript = include(slotsText) // commands on semaphores
+	slotsText string
+	slotsLua  = newLua("slots", slotsText) // commands on semaphores
 	//go:embed members.lua
-	membersScript string // reads a queue
+	membersText string
+	membersLua  = newLua("members", membersText) // reads a queue
 	//go:embed taken.lua
-	takenScript string // reads the slots of a semaphore
+	takenText string
+	takenLua  = newLua("taken", takenText) // reads the slots of a semaphore
 	//go:embed flight.lua
-	flightScript string // sends a value to those who wait
+	flightText string
+	flightLua  = newLua("flight", flightText) // sends a value to those who wait
 
 	// Parts of the scripts above.
 
@@ -42,133 +44,163 @@ var (
 	recallText string
 )
 
-var parts = map[string]string{"readers.lua": readersText, "queue.lua": queueText, "fences.lua": fencesText, "recall.lua": recallText}
+// A lua is a script, and the Request to load it. All of it is made when it is first needed: a program that imports this package may need
+// nothing, and begins earlier.
+type lua struct {
+	name  string // immutable; that of its file without .lua
+	text  func() string
+	begun func() hash.Cloner // a hash of the text without lastLine
+	sha   func() any         // boxed once for redigo
+}
+
+func newLua(name, file string) *lua {
+	text := sync.OnceValue(func() string { return include(file) })
+	l := &lua{name: name, text: text}
+	l.begun = sync.OnceValue(func() hash.Cloner {
+		h := sha1.New()
+		write(h, l.beginning())
+		return h.(hash.Cloner)
+	})
+	l.sha = sync.OnceValue(func() any { return l.digest(strings.TrimPrefix(text(), l.beginning())) })
+	return l
+}
+
+// Kind implements Request.
+func (l *lua) Kind() Kind { return Load }
+
+// lastLine is that of the scripts of which a process has a text of its own.
+const lastLine = "return commands()\n"
+
+// beginning returns the text without lastLine.
+func (l *lua) beginning() string { return strings.TrimSuffix(l.text(), lastLine) }
+
+// digest returns the digest of the text with another end in the place of lastLine.
+func (l *lua) digest(end string) any {
+	h, _ := l.begun().Clone() // sha1 can be cloned
+	write(h, end)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// write writes a text to a hash. To convert the whole text would take as much memory again.
+func write(h hash.Hash, text string) {
+	buffer := make([]byte, min(len(text), 4<<10))
+	for text != "" {
+		n := copy(buffer, text)
+		h.Write(buffer[:n])
+		text = text[n:]
+	}
+}
 
 // include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
 // that end before a line with a file do not make the functions behind it.
 func include(text string) string {
+	parts := map[string]string{"readers.lua": readersText, "queue.lua": queueText, "fences.lua": fencesText, "recall.lua": recallText}
+	most := len(text)
+	for _, part := range parts {
+		most += len(part)
+	}
 	var b strings.Builder
+	b.Grow(most)
 	for {
 		before, rest, found := strings.Cut(text, "-- include ")
-		b.WriteString(before)
+		writeConstants(&b, before)
 		if !found {
-			return Constants(b.String())
+			return b.String()
 		}
 		name, rest, _ := strings.Cut(rest, "\n")
 		part, is := parts[name]
 		if !is {
 			panic("redlock: bug: a script includes " + name)
 		}
-		b.WriteString(part)
+		writeConstants(&b, part)
 		text = rest
 	}
 }
 
-// A lua is a script whose commands share calls, and the Request to load it.
-type lua struct {
-	text string
-	sha  any // boxed once for redigo
-}
-
-// Kind implements Request.
-func (l *lua) Kind() Kind { return Load }
-
-var (
-	batchLua   = &lua{batchScript, hash(batchScript)}
-	setLua     = &lua{setScript, hash(setScript)}
-	flightLua  = &lua{flightScript, hash(flightScript)}
-	slotsLua   = &lua{slotsScript, hash(slotsScript)}
-	membersSHA = hash(membersScript)
-	takenSHA   = hash(takenScript)
-)
-
-func hash(script string) string { return redis.NewScript(-1, script).Hash() }
-
 // BatchMost is the most commands that share a call: a call of the script delays the commands of other clients.
 const BatchMost = 128
 
-// AllScripts are all scripts of this package.
-var AllScripts = []string{batchScript, setScript, slotsScript, membersScript, takenScript, flightScript}
+var allLua = []*lua{batchLua, setLua, slotsLua, membersLua, takenLua, flightLua}
+
+// AllScripts returns all scripts of this package.
+func AllScripts() (texts []string) {
+	for _, script := range allLua {
+		texts = append(texts, script.text())
+	}
+	return texts
+}
 
 // Name returns the name of a script by its text, or by its text for some process: see OwnOf. It is that of the script's file without
 // .lua; "": it is none of ours.
 func Name(text string) string {
-	i := slices.Index(AllScripts, text)
-	if i >= 0 {
-		return [...]string{"batch", "set", "slots", "members", "taken", "flight"}[i]
+	for _, script := range allLua {
+		if script.text() == text {
+			return script.name
+		}
 	}
-	for _, own := range ownTexts {
-		rest, begins := strings.CutPrefix(text, own.before)
-		run, ends := strings.CutSuffix(rest, own.after)
-		if begins && ends && isRunID(run) {
-			return Name(own.of.text)
+	for _, script := range owned {
+		end, begins := strings.CutPrefix(text, script.beginning())
+		run := strings.TrimSuffix(strings.TrimPrefix(end, beforeRunID), afterRunID)
+		if begins && isRunID(run) && end == ownEnd(run) {
+			return script.name
 		}
 	}
 	return ""
 }
 
-// Scripts are the scripts that are loaded on connecting, unless the server has them.
-var Scripts = []string{batchScript}
+// Scripts returns the scripts that are loaded on connecting, unless the server has them.
+func Scripts() []string { return []string{batchLua.text()} }
 
-// ScriptsExist is the question whether a server has the Scripts.
-var ScriptsExist = []any{"EXISTS", batchLua.sha}
+// ScriptsExist returns the question whether a server has the Scripts.
+func ScriptsExist() []any { return []any{"EXISTS", batchLua.sha()} }
 
 // An Own is what one process of a server has of batch.lua and slots.lua: their texts with its run_id as a constant. A grant tells the
 // run_id, and INFO costs the server as much as a third of what passes a lock on. The process of another run_id does not have these texts, and
 // answers NOSCRIPT: so they must be loaded only ahead of an inspection, on the same connection, that finds this run_id.
 type Own struct {
-	Texts []string // immutable
-	shas  []any    // immutable; of the texts
+	run  string // immutable
+	shas []any  // immutable; of the texts
 }
 
-// ownTexts are the scripts of which a process has a text of its own.
-var ownTexts = []ownText{newOwnText(batchLua), newOwnText(slotsLua)}
+// OwnTexts is how many texts a process has.
+const OwnTexts = 2
 
-// An ownText is what stands before and behind the run_id in the text of a script for a process.
-type ownText struct {
-	of            *lua
-	before, after string
-}
+// owned are the scripts of which a process has a text of its own.
+var owned = [OwnTexts]*lua{batchLua, slotsLua}
 
-// runIDLine is the line of a script that becomes the constant.
-const runIDLine = "\nlocal run\n"
+// ownEnd returns what a text for the process with a run_id has in the place of lastLine. So near to the end, the run_id costs the client of many
+// servers one digest of a text instead of many.
+func ownEnd(run string) string { return beforeRunID + run + afterRunID }
 
-func newOwnText(of *lua) ownText {
-	before, after, _ := strings.Cut(of.text, runIDLine)
-	return ownText{of, before + "\nlocal run = '", "'\n" + after}
-}
+const (
+	beforeRunID = "run = '"
+	afterRunID  = "'\n" + lastLine
+)
 
 // isRunID reports whether a run_id is in the form that Redis gives it.
 func isRunID(run string) bool {
 	return len(run) == 40 && strings.Trim(run, "0123456789abcdef") == ""
 }
 
-// OwnOf returns the texts for the process with a run_id, which must not be changed, or nil if that is not in the form that Redis gives it.
+// OwnOf returns the texts for the process with a run_id, or nil if that is not in the form that Redis gives it.
 func OwnOf(run string) *Own {
 	if !isRunID(run) {
 		return nil
 	}
-	owns.Lock()
-	defer owns.Unlock()
-	if o := owns.of[run].Value(); o != nil {
-		return o
+	o := &Own{run: run}
+	for _, script := range owned {
+		o.shas = append(o.shas, script.digest(ownEnd(run)))
 	}
-	o := &Own{}
-	for _, own := range ownTexts {
-		text := own.before + run + own.after
-		o.Texts = append(o.Texts, text)
-		o.shas = append(o.shas, hash(text))
-	}
-	maps.DeleteFunc(owns.of, func(_ string, o weak.Pointer[Own]) bool { return o.Value() == nil })
-	owns.of[run] = weak.Make(o)
 	return o
 }
 
-// owns are the texts that some Client of this process uses, by run_id: all Clients share them.
-var owns = struct {
-	sync.Mutex
-	of map[string]weak.Pointer[Own]
-}{of: make(map[string]weak.Pointer[Own])}
+// Texts returns the texts. They take more than 100 KB, and most servers have them already, so they are not kept.
+func (o *Own) Texts() (texts []string) {
+	for _, script := range owned {
+		texts = append(texts, script.beginning()+ownEnd(o.run))
+	}
+	return texts
+}
 
 // sha returns the digest of the text of a script, or nil if there is none.
 func (o *Own) sha(script *lua) any {
@@ -179,9 +211,7 @@ func (o *Own) sha(script *lua) any {
 	return o.shas[i]
 }
 
-func indexOfOwn(script *lua) int {
-	return slices.IndexFunc(ownTexts, func(own ownText) bool { return own.of == script })
-}
+func indexOfOwn(script *lua) int { return slices.Index(owned[:], script) }
 
 // Exists is the question whether a server has the texts.
 func (o *Own) Exists() []any { return append([]any{"EXISTS"}, o.shas...) }

@@ -74,7 +74,7 @@ func (cmd *Command) Follows(release *Command) bool {
 // appendSet appends the arguments of EVALSHA for a command on several names.
 func (cmd *Command) appendSet(args []any, id any) []any {
 	c := cmd.Claim
-	args = append(args, cmd.lua().sha, len(c.set.keys))
+	args = append(args, cmd.lua().sha(), len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id)
 	if cmd.Kind.Acquires() {
@@ -96,7 +96,7 @@ func (cmd *Command) appendSet(args []any, id any) []any {
 // client is in a queue, the master does nothing, and answers with an error.
 func (cmd *Command) AppendFollow(args []any, id any, release *Claim) []any {
 	c := cmd.Claim
-	args = append(args, setLua.sha, len(c.set.keys))
+	args = append(args, setLua.sha(), len(c.set.keys))
 	args = append(args, c.set.keys...)
 	args = append(args, id, "follow", c.ttl, "", c.token)
 	for range c.set.keys {

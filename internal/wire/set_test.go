@@ -32,7 +32,7 @@ func onEachServer(t *testing.T, f func(t *testing.T, conn redis.Conn)) {
 
 // callSet calls set.lua on keys.
 func callSet(conn redis.Conn, keys []string, id, word string, proposal any, token string, earlier ...string) (any, error) {
-	args := redis.Args{setScript, len(keys)}.AddFlat(keys).Add(id, word, 9000, proposal, token).AddFlat(earlier)
+	args := redis.Args{setLua.text(), len(keys)}.AddFlat(keys).Add(id, word, 9000, proposal, token).AddFlat(earlier)
 	return conn.Do("EVAL", args...)
 }
 
@@ -259,14 +259,14 @@ func TestTheScriptForSeveralNamesLeavesNoKeyAfterAnError(t *testing.T) {
 }
 
 func TestTheScriptsIncludeTheFunctionsThatTheyShare(t *testing.T) {
-	for name, script := range map[string]string{"batch.lua": batchScript, "set.lua": setScript} {
+	for name, script := range map[string]string{"batch.lua": batchLua.text(), "set.lua": setLua.text()} {
 		for _, function := range []string{"fence", "recall"} {
 			if n := strings.Count(script, "local function "+function+"("); n != 1 || strings.Contains(script, "-- include ") {
 				t.Errorf("%s has %d functions %s, want one, in the place of the line that includes its file", name, n, function)
 			}
 		}
 	}
-	for _, script := range AllScripts {
+	for _, script := range AllScripts() {
 		if i := strings.Index(script, "const."); i >= 0 {
 			t.Errorf("%s.lua names a constant that Go does not have: %.40q", Name(script), script[i:])
 		}

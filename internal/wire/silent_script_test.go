@@ -71,7 +71,7 @@ func TestAClientIsSilentSomeTimeAfterItsLastPoll(t *testing.T) {
 		} {
 			s.reset()
 			s.must("SET", "k", "A", "PX", 60_000)
-			s.must("EVALSHA", batchLua.sha, 1, "k", "w", row.word, "W", row.patience, row.far)
+			s.must("EVALSHA", batchLua.sha(), 1, "k", "w", row.word, "W", row.patience, row.far)
 			now, err := redis.Int64s(s.conn.Do("TIME"))
 			if err != nil {
 				t.Fatal(err)
@@ -123,7 +123,7 @@ func TestAClaimThatHasJoinedLatelyIsLive(t *testing.T) {
 			if !strings.HasPrefix(row.word, "again") {
 				s.must("SET", "k", "C", "PX", 60_000)
 			}
-			s.must("EVALSHA", batchLua.sha, 1, "k", "c", row.word, "C")
+			s.must("EVALSHA", batchLua.sha(), 1, "k", "c", row.word, "C")
 			if got, _ := redis.String(s.conn.Do("GET", "k")); got != row.want {
 				t.Errorf("%s has joined %v ago, %s: the key holds %q, want %q", row.member, row.ago, row.word, got, row.want)
 			}
@@ -149,7 +149,7 @@ func TestACallLooksThroughFewMembersOfQueues(t *testing.T) {
 			s := newQueueScene(t, dial, "c", "w")
 			s.reset()
 			s.silence("w")
-			args := []any{batchLua.sha, keys}
+			args := []any{batchLua.sha(), keys}
 			for i := range keys {
 				args = append(args, fmt.Sprint("k", i))
 			}
@@ -193,7 +193,7 @@ func TestACallLooksForFewTokens(t *testing.T) {
 		const keys, members = 16, 256
 		s := newQueueScene(t, dial, "w")
 		s.reset()
-		args := []any{batchLua.sha, keys}
+		args := []any{batchLua.sha(), keys}
 		for i := range keys {
 			args = append(args, fmt.Sprint("k", i))
 		}
@@ -247,7 +247,7 @@ func TestANewClientDoesNotOvertakeThoseThatACallDoesNotLookAt(t *testing.T) {
 		}
 		s.must("ZADD", queue...)
 		s.must("ZADD", "redlock:queue:k", 1, "w W 400")
-		answers, err := redis.Ints(s.must("EVALSHA", batchLua.sha, 2, "j", "k", "c", "register 60000 - 0", "C", "register 60000 - 0", "C"), nil)
+		answers, err := redis.Ints(s.must("EVALSHA", batchLua.sha(), 2, "j", "k", "c", "register 60000 - 0", "C", "register 60000 - 0", "C"), nil)
 		if err != nil || !slices.Equal(answers, []int{-1, -1}) {
 			t.Errorf("answered %v (%v), want that it waits for both", answers, err)
 		}
@@ -264,7 +264,7 @@ func TestACallLooksThroughFewReaders(t *testing.T) {
 		const keys, readers = 16, 200
 		s := newQueueScene(t, dial, "c")
 		s.reset()
-		args := []any{batchLua.sha, keys}
+		args := []any{batchLua.sha(), keys}
 		for i := range keys {
 			args = append(args, fmt.Sprint("k", i))
 		}

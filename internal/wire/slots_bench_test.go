@@ -20,7 +20,7 @@ func BenchmarkPermits(b *testing.B) {
 	}
 	defer conn.Close()
 	send := func(limit, n int, word string) {
-		conn.Send("EVALSHA", slotsLua.sha, 1, fmt.Sprint(slotsKey, "k", limit), "client", word, fmt.Sprintf("token%032d", n))
+		conn.Send("EVALSHA", slotsLua.sha(), 1, fmt.Sprint(slotsKey, "k", limit), "client", word, fmt.Sprintf("token%032d", n))
 	}
 	receive := func() any {
 		replies, err := redis.Values(conn.Do(""))
@@ -39,7 +39,7 @@ func BenchmarkPermits(b *testing.B) {
 			b.Fatalf("%s: %s, want %s", what, got, beginning)
 		}
 	}
-	if _, err := conn.Do("SCRIPT", "LOAD", slotsScript); err != nil {
+	if _, err := conn.Do("SCRIPT", "LOAD", slotsLua.text()); err != nil {
 		b.Fatal(err)
 	}
 	limits := []int{4, 4000}

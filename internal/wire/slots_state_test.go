@@ -154,7 +154,7 @@ func TestManySlotsExpireAtATime(t *testing.T) {
 		for i := range 7 {
 			id := fmt.Sprint("A", i)
 			first := 10 * i
-			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, fmt.Sprintf("register 60000 80 10 %d 400 -", first), id); err != nil {
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", id, fmt.Sprintf("register 60000 80 10 %d 400 -", first), id); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -312,7 +312,7 @@ func TestAClaimThatAimsWasKnownIfItWaited(t *testing.T) {
 // waits fails the test unless the first part of an answer is in a range.
 func (s *slotScene) waits(id, word string, least, most int64) {
 	s.Helper()
-	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, word, id))
+	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", id, word, id))
 	if err != nil || len(reply) != 6 {
 		s.Fatalf("%s by %s: %v, %v", word, id, reply, err)
 	}
@@ -337,7 +337,7 @@ func (s *slotScene) keysExpire(ms int) {
 // call has a client send several commands for the semaphore in one call, each a word and a token, and returns the answers.
 func (s *slotScene) call(id string, words ...string) []any {
 	s.Helper()
-	args := redis.Args{slotsLua.sha, len(words) / 2}
+	args := redis.Args{slotsLua.sha(), len(words) / 2}
 	for range len(words) / 2 {
 		args = args.Add(slotsKey + "k")
 	}
@@ -624,7 +624,7 @@ func TestACommitOfSlotsWritesTheNumberAndLetsTheKeysLive(t *testing.T) {
 		s.says("A", "register 60000 2 1 0 400 -", "0||1")
 		answers := func(word, slots string, number int64) {
 			t.Helper()
-			reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", word, "A"))
+			reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "A", word, "A"))
 			if err != nil || len(reply) != 2 || fmt.Sprintf("%s", reply[0]) != slots || reply[1] != number {
 				t.Errorf("%s: %s, %v, want %q and %d", word, reply, err, slots, number)
 			}
@@ -680,7 +680,7 @@ func TestAnErrorOfASemaphoreIsToldWithItsText(t *testing.T) {
 			}
 		}
 		for _, row := range []struct{ word, text string }{{"register 60000 1 1 0 400 -", "WRONGTYPE"}, {"nonsense", "unknown word"}} {
-			answers, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"k", slotsKey+"other", "A", row.word, "A", "register 60000 1 1 0 400 -", "A"))
+			answers, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 2, slotsKey+"k", slotsKey+"other", "A", row.word, "A", "register 60000 1 1 0 400 -", "A"))
 			if err != nil || len(answers) != 2 {
 				t.Fatalf("answered %v, %v", answers, err)
 			}

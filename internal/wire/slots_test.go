@@ -22,7 +22,7 @@ func newSlotScene(t *testing.T, dial func() redis.Conn, listeners ...string) *sl
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.conn.Do("SCRIPT", "LOAD", slotsScript); err != nil {
+	if _, err := s.conn.Do("SCRIPT", "LOAD", slotsLua.text()); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range listeners {
@@ -35,7 +35,7 @@ func newSlotScene(t *testing.T, dial func() redis.Conn, listeners ...string) *sl
 // if another limit is told.
 func (s *slotScene) says(id, word, want string) {
 	s.Helper()
-	reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, word, id)
+	reply, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", id, word, id)
 	if err != nil {
 		s.Fatalf("%s by %s: %v", word, id, err)
 	}
@@ -225,7 +225,7 @@ func TestSlotsThatWereGivenToAClientThatHasEndedGoToTheNext(t *testing.T) {
 					}
 					if polls {
 						s.conn.Do("ZADD", "redlock:until:k", 1, "1", 1, "2")
-						s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "P", "again 400 3 1 0 400 -", "P")
+						s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "P", "again 400 3 1 0 400 -", "P")
 					} else {
 						s.says("B", "release 3 2 1 400", "1")
 					}
@@ -286,7 +286,7 @@ func TestACallLooksThroughFewClaims(t *testing.T) {
 				if row.polls {
 					word = "again 400 128 1 0 400 0"
 				}
-				args := []any{slotsLua.sha, row.keys}
+				args := []any{slotsLua.sha(), row.keys}
 				for i := range row.keys {
 					args = append(args, fmt.Sprint(slotsKey, "k", i))
 				}
@@ -298,7 +298,7 @@ func TestACallLooksThroughFewClaims(t *testing.T) {
 				joined := clock[0]*1e6 + clock[1] - 1e6 // not so lately that all are live, but those without a note are
 				for i := range row.keys {
 					if !row.polls {
-						s.changes("EVALSHA", slotsLua.sha, 1, fmt.Sprint(slotsKey, "k", i), "c", "register 60000 128 1 0 400 -", "C")
+						s.changes("EVALSHA", slotsLua.sha(), 1, fmt.Sprint(slotsKey, "k", i), "c", "register 60000 128 1 0 400 -", "C")
 					}
 					queue := []any{fmt.Sprint("redlock:permits:k", i)}
 					for j := range row.members {
@@ -379,7 +379,7 @@ func TestWhoIsGivenASlotWhenACallLooksNoFurther(t *testing.T) {
 			if row.w != "" {
 				s.changes("ZADD", "redlock:permits:k", 1000, "w W 400 "+row.w+" 8 0")
 			}
-			replies, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 2, slotsKey+"j", slotsKey+"k", "c", "again 400 8 1 0 400 -", "P", row.word, "C"))
+			replies, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 2, slotsKey+"j", slotsKey+"k", "c", "again 400 8 1 0 400 -", "P", row.word, "C"))
 			if err != nil || len(replies) != 2 {
 				t.Fatalf("%s: %v, %v", row.name, replies, err)
 			}
@@ -399,7 +399,7 @@ func TestWhoIsGivenASlotWhenACallLooksNoFurther(t *testing.T) {
 // ahead fails the test unless a poll of a claim for one slot of two says that so many are ahead of it.
 func (s *slotScene) ahead(id string, want int) {
 	s.Helper()
-	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", id, "again 400 2 1 0 400 0", id))
+	reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", id, "again 400 2 1 0 400 0", id))
 	if err != nil || len(reply) != 6 || reply[5] != int64(want) {
 		s.Errorf("again by %s: %v, %v, want that %d are ahead", id, reply, err, want)
 	}
@@ -423,7 +423,7 @@ func TestClaimsThatBecomeNearAreTold(t *testing.T) {
 			{"D", "aim 400 2 1 0 400 8000 0", "G"}, // leaves the queue
 			{"E", "release 2 1 0 400", "H"},        // leaves the queue
 		} {
-			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.id, row.word, row.id); err != nil {
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", row.id, row.word, row.id); err != nil {
 				t.Fatal(err)
 			}
 			if got, want := told[row.near](), "= "+row.near+" "+slotsKey+"k"; got != want {
@@ -534,7 +534,7 @@ func TestAClientThatIsSilentIsNotGivenSlots(t *testing.T) {
 					s.says("B", "release 2 1 1 400", "1")
 				} else {
 					s.conn.Do("ZADD", "redlock:until:k", 1, "1")
-					s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.poll, "again 400 "+word[row.poll], row.poll, "520", "0")
+					s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", row.poll, "again 400 "+word[row.poll], row.poll, "520", "0")
 				}
 				got, _ := redis.String(s.conn.Do("HGET", slotsKey+"k", "1"))
 				if got != row.want {
@@ -583,7 +583,7 @@ func TestAClientThatWasPassedOverHasItsPlaceAgain(t *testing.T) {
 		}
 		s.says("D", "register 60000 1 1 0 400 0", "0||1")
 		s.says("E", "register 60000 1 1 0 400 0", "||1")
-		reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", "again 400 1 1 0 400 900", "C", "520", "0"))
+		reply, err := redis.Values(s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "C", "again 400 1 1 0 400 900", "C", "520", "0"))
 		if err != nil || len(reply) != 6 || reply[5] != int64(0) {
 			t.Errorf("C has polled: %v, %v, want that none is ahead", reply, err)
 		}
@@ -635,7 +635,7 @@ func TestClientsThatWaitForSlotsNoteThatTheyRun(t *testing.T) {
 			{"register 60000 1 1 0 400 -", false},
 		} {
 			s.conn.Do("DEL", "redlock:waiter:C")
-			if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "C", row.word, "C", "520", "1250"); err != nil {
+			if _, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "C", row.word, "C", "520", "1250"); err != nil {
 				t.Fatal(err)
 			}
 			note, _ := redis.String(s.conn.Do("GET", "redlock:waiter:C"))
@@ -662,7 +662,7 @@ func TestAFenceIsRaisedWhileTheTokenStandsInTheSlots(t *testing.T) {
 			{"C", "commit 90000 0 99", "[ 0]"},
 			{"B", "commit 90000 2 95", "[2 95]"},
 		} {
-			reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", row.id, row.word, row.id)
+			reply, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", row.id, row.word, row.id)
 			if got := fmt.Sprintf("%s", reply); err != nil || strings.NewReplacer("%!s(int64=", "", ")", "").Replace(got) != row.want {
 				t.Errorf("%s by %s: %s, %v; want %s", row.word, row.id, got, err, row.want)
 			}
@@ -674,11 +674,11 @@ func TestAFenceIsRaisedWhileTheTokenStandsInTheSlots(t *testing.T) {
 		}
 		now, _ := redis.Int64s(s.conn.Do("TIME"))
 		far := (now[0] + 5) * 4000 // 5 s ahead of the clock
-		if _, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", fmt.Sprint("commit 90000 0,1 ", far), "A"); err == nil {
+		if _, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "A", fmt.Sprint("commit 90000 0,1 ", far), "A"); err == nil {
 			t.Error("a number that is 5 s ahead of the clock is committed")
 		}
 		s.conn.Do("ZADD", "redlock:until:k", 1000, 0) // slot 0 has expired, and nobody has noticed
-		reply, err := s.conn.Do("EVALSHA", slotsLua.sha, 1, slotsKey+"k", "A", "fence 90000 0 99", "A")
+		reply, err := s.conn.Do("EVALSHA", slotsLua.sha(), 1, slotsKey+"k", "A", "fence 90000 0 99", "A")
 		if list, _ := redis.Values(reply, err); len(list) != 2 || list[1] != int64(0) {
 			t.Errorf("in a slot that has expired, a fence is answered with %s, %v", reply, err)
 		}

@@ -31,11 +31,11 @@ func NewSlotLook(key string) Query {
 	return Query{
 		{"TIME"},
 		{"ZCARD", until},
-		{"SCRIPT", "LOAD", takenScript},
-		{"EVALSHA", takenSHA, 3, slotsKey + key, until, takenKey + key, slotsListed, tokenMost},
+		{"SCRIPT", "LOAD", takenLua.text()},
+		{"EVALSHA", takenLua.sha(), 3, slotsKey + key, until, takenKey + key, slotsListed, tokenMost},
 		{"ZCARD", queue},
-		{"SCRIPT", "LOAD", membersScript},
-		{"EVALSHA", membersSHA, 1, queue, waitersMost - 1, memberMost + 16}, // a member has its number of slots and its limit, too
+		{"SCRIPT", "LOAD", membersLua.text()},
+		{"EVALSHA", membersLua.sha(), 1, queue, waitersMost - 1, memberMost + 16}, // a member has its number of slots and its limit, too
 	}
 }
 

@@ -45,7 +45,7 @@ func benchmarkTurns(b *testing.B, script *lua, key, register, release string, re
 	}
 	own := OwnOf(InfoField(text, "run_id"))
 	sha := own.sha(script)
-	if _, err := conn.Do("SCRIPT", "LOAD", own.Texts[indexOfOwn(script)]); err != nil {
+	if _, err := conn.Do("SCRIPT", "LOAD", own.Texts()[indexOfOwn(script)]); err != nil {
 		b.Fatal(err)
 	}
 	token := func(turn int) string { return fmt.Sprintf("token%032d", turn) }

@@ -35,7 +35,7 @@ func release(b *testing.B, address, del string, operands ...any) {
 		b.Fatal(err)
 	}
 	defer conn.Close()
-	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", wire.Scripts[0]))
+	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", wire.Scripts()[0]))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -54,7 +54,7 @@ func newMaster(t *testing.T, of server.Script, script string) *master {
 	pool := masters.Pools()[0]
 	m.conn = pool.Get()
 	t.Cleanup(func() { m.conn.Close() })
-	for _, text := range wire.AllScripts {
+	for _, text := range wire.AllScripts() {
 		sha := m.must("SCRIPT", "LOAD", text)
 		if wire.Name(text) == script {
 			m.sha, _ = redis.String(sha, nil)

@@ -129,7 +129,7 @@ func newScriptScene(server *redisserver.Server) (*scriptScene, error) {
 		return nil, err
 	}
 	_, run, _ := strings.Cut(info, "run_id:")
-	s.sha, err = redis.String(conn.Do("SCRIPT", "LOAD", wire.OwnOf(run[:40]).Texts[0]))
+	s.sha, err = redis.String(conn.Do("SCRIPT", "LOAD", wire.OwnOf(run[:40]).Texts()[0]))
 	if err != nil {
 		return nil, err
 	}
