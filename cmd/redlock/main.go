@@ -29,6 +29,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/masterurl"
 	"github.com/redlock-go/redlock/internal/redisconn"
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 // The exit statuses, which the help lists.
@@ -40,8 +41,8 @@ const (
 )
 
 func main() {
-	if len(os.Args) == 2 && os.Args[1] == superviseCommandName {
-		superviseProcesses()
+	if supervise.Left != "" {
+		deleteLeft(supervise.Left)
 		return
 	}
 	if len(os.Args) > 1 && os.Args[1] == runCommandName {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
+
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 // TestMain runs the tests, or the command, for tests that start it as a process: the demo's
@@ -18,7 +20,7 @@ import (
 // environment.
 func TestMain(m *testing.M) {
 	runDialTimeout, doctorPatience = 15*time.Second, 10*time.Second // servers on a busy machine are slow
-	if len(os.Args) > 1 && (os.Args[1] == runCommandName || os.Args[1] == "doctor" || os.Args[1] == "verify") || len(os.Args) == 2 && os.Args[1] == superviseCommandName {
+	if len(os.Args) > 1 && (os.Args[1] == runCommandName || os.Args[1] == "doctor" || os.Args[1] == "verify") || len(os.Args) == 2 && os.Args[1] == supervise.Name {
 		main()
 		os.Exit(exitOK)
 	}

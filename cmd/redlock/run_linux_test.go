@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 // Somebody kills all processes of redlock. Then nobody reaches the children of the command, but the kernel still kills the command.
@@ -23,7 +25,7 @@ func TestTheCommandIsKilledWhenRedlockIsKilledWithItsSupervisor(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	r := startRun(t, masters, nil, "stubborn")
 	r.expect("ready")
-	supervisors, err := childrenOf(r.cmd.Process.Pid, superviseCommandName)
+	supervisors, err := childrenOf(r.cmd.Process.Pid, supervise.Name)
 	if err != nil || len(supervisors) != 1 {
 		t.Fatalf("the supervisors are %v, %v, want one", supervisors, err)
 	}
@@ -42,7 +44,7 @@ func TestASupervisorIgnoresSignalsThatAskItToEnd(t *testing.T) {
 	_, masters := embedMasters(t, 3)
 	r := startRun(t, masters, nil, "family")
 	r.expect("ready")
-	supervisors, err := childrenOf(r.cmd.Process.Pid, superviseCommandName)
+	supervisors, err := childrenOf(r.cmd.Process.Pid, supervise.Name)
 	if err != nil || len(supervisors) != 1 {
 		t.Fatalf("the supervisors are %v, %v, want one", supervisors, err)
 	}

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 // passedOn lists the signals that redlock passes on to the command. The signals that stop a
@@ -81,7 +83,7 @@ func startProcess(cmd *exec.Cmd, unsupervised func(error)) (*process, error) {
 		}
 		if err == nil {
 			p.pid = cmd.Process.Pid
-			p.supervisor.tell(order{Add: -p.pid})
+			p.supervisor.tell(supervise.Add(-p.pid))
 		}
 		started <- err
 		if err == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/urfave/cli/v3"
 
 	"github.com/redlock-go/redlock/internal/history"
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 const (
@@ -172,7 +174,8 @@ func verify(ctx context.Context, masters []master, length time.Duration, file st
 		return fmt.Errorf("starting the process that ends the others if this one is killed: %w", err)
 	}
 	defer r.supervisor.end()
-	r.supervisor.tell(order{Leave: &verifyKeys{masters[0].given, r.prefix}})
+	keys, _ := json.Marshal(verifyKeys{masters[0].given, r.prefix}) // it can be encoded
+	r.supervisor.tell(supervise.Leave(string(keys)))
 	err = r.run(ctx, length)
 	left := r.cleanUp()
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/history"
 	"github.com/redlock-go/redlock/internal/proxy"
+	"github.com/redlock-go/redlock/internal/supervise"
 )
 
 // A verifyClient is one client of a verification: one process after another, and its links to the masters.
@@ -80,7 +81,7 @@ func (c *verifyClient) start() error {
 	if err := p.cmd.Start(); err != nil {
 		return err
 	}
-	c.of.supervisor.tell(order{Add: p.cmd.Process.Pid})
+	c.of.supervisor.tell(supervise.Add(p.cmd.Process.Pid))
 	c.mu.Lock()
 	c.proc, c.meant = p, false
 	c.mu.Unlock()
@@ -112,7 +113,7 @@ func (c *verifyClient) follow(p *verifyProcess, out io.Reader) {
 		c.of.history.Add(r)
 		c.of.log.Write(r)
 	})
-	c.of.supervisor.tell(order{Drop: p.cmd.Process.Pid}) // before Wait, since after it another process may have the number
+	c.of.supervisor.tell(supervise.Drop(p.cmd.Process.Pid)) // before Wait, since after it another process may have the number
 	err = errors.Join(err, p.cmd.Wait())
 	c.mu.Lock()
 	defer c.mu.Unlock()
