@@ -196,25 +196,20 @@ func onUsageError(_ context.Context, cmd *cli.Command, err error, _ bool) error 
 	return &usageError{withHint(flagError(cmd.Name, err), "`"+help+"` lists the flags")}
 }
 
-// The errors of the cli package's flag parser.
-var (
-	unknownFlag = regexp.MustCompile(`^flag provided but not defined: -+(.*)$`)
-	noValue     = regexp.MustCompile(`^flag needs an argument: -+(.*)$`)
-	wrongValue  = regexp.MustCompile(`(?s)^invalid value (".*") for flag -+([a-z-]+): (time|strconv)`)
-)
-
-// flagError returns a sentence for an error of the flag parser, which tells of Go's packages.
+// flagError returns a sentence for an error of the cli package's flag parser, which tells of Go's packages.
 func flagError(command string, err error) error {
-	if m := unknownFlag.FindStringSubmatch(err.Error()); m != nil {
+	// Compiled here, since most processes of the command have no such error.
+	match := func(pattern string) []string { return regexp.MustCompile(pattern).FindStringSubmatch(err.Error()) }
+	if m := match(`^flag provided but not defined: -+(.*)$`); m != nil {
 		if strings.Contains(m[1], "@") { // a URL, maybe with its password
 			return fmt.Errorf("%s: a URL is not a flag", command)
 		}
 		return fmt.Errorf("%s has no flag --%s", command, m[1])
 	}
-	if m := noValue.FindStringSubmatch(err.Error()); m != nil {
+	if m := match(`^flag needs an argument: -+(.*)$`); m != nil {
 		return fmt.Errorf("--%s needs a value", m[1])
 	}
-	if m := wrongValue.FindStringSubmatch(err.Error()); m != nil {
+	if m := match(`(?s)^invalid value (".*") for flag -+([a-z-]+): (time|strconv)`); m != nil {
 		want := map[string]string{"time": "a time with a unit, such as 500ms, 30s or 1h30m", "strconv": "a whole number"}[m[3]]
 		return fmt.Errorf("--%s is %s, want %s", m[2], m[1], want)
 	}
