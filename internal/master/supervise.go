@@ -181,13 +181,11 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if err != nil && (conn.Err() != nil || remedy.Ends(err)) {
 		return p, err
 	}
-	scripts := wire.Scripts()
-	for i, script := range scripts {
-		if len(there) != len(scripts)+1 || there[i] != 1 {
-			p.lacks = append(p.lacks, script)
-		}
+	told := len(there) == 2 // of wire.Scripts, and of the script of inspections
+	if !told || there[0] != 1 {
+		p.lacks = wire.Scripts()
 	}
-	p.Inspects = len(there) == len(scripts)+1 && there[len(scripts)] == 1
+	p.Inspects = told && there[1] == 1
 	p.rtt = time.Since(sent)
 	replies := make([]any, 3+len(sections))
 	for i := range replies {

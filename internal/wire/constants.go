@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,10 +93,10 @@ func Constants(text string) string {
 
 // writeConstants writes the text of a script with the values in it. A strings.Replacer takes ten times as long, and each process of the command
 // that locks begins with this.
-func writeConstants(b *strings.Builder, text string) {
+func writeConstants(w io.StringWriter, text string) {
 	for {
 		before, rest, found := strings.Cut(text, "const.")
-		b.WriteString(before)
+		w.WriteString(before)
 		if !found {
 			return
 		}
@@ -104,7 +105,7 @@ func writeConstants(b *strings.Builder, text string) {
 		if !is {
 			panic("redlock: bug: a script names const." + name)
 		}
-		b.WriteString(value)
+		w.WriteString(value)
 		text = rest[len(name):]
 	}
 }

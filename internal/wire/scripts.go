@@ -1,10 +1,12 @@
 package wire
 
 import (
+	"bufio"
 	"crypto/sha1"
 	_ "embed"
 	"encoding/hex"
 	"hash"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -45,7 +47,7 @@ var (
 )
 
 // A lua is a script, and the Request to load it. All of it is made when it is first needed: a program that imports this package may need
-// nothing, and begins earlier.
+// nothing, and begins earlier. Most processes need digests only, since the servers have the scripts.
 type lua struct {
 	name  string // immutable; that of its file without .lua
 	text  func() string
@@ -54,14 +56,24 @@ type lua struct {
 }
 
 func newLua(name, file string) *lua {
-	text := sync.OnceValue(func() string { return include(file) })
-	l := &lua{name: name, text: text}
+	l := &lua{name: name}
+	l.text = sync.OnceValue(func() string {
+		var b strings.Builder
+		include(&b, file)
+		return b.String()
+	})
+	beginning, end := file, ""
+	if begins, is := strings.CutSuffix(file, lastLine); is {
+		beginning, end = begins, lastLine
+	}
 	l.begun = sync.OnceValue(func() hash.Cloner {
 		h := sha1.New()
-		write(h, l.beginning())
+		w := bufio.NewWriter(h)
+		include(w, beginning)
+		w.Flush()
 		return h.(hash.Cloner)
 	})
-	l.sha = sync.OnceValue(func() any { return l.digest(strings.TrimPrefix(text(), l.beginning())) })
+	l.sha = sync.OnceValue(func() any { return l.digest(end) })
 	return l
 }
 
@@ -77,43 +89,27 @@ func (l *lua) beginning() string { return strings.TrimSuffix(l.text(), lastLine)
 // digest returns the digest of the text with another end in the place of lastLine.
 func (l *lua) digest(end string) any {
 	h, _ := l.begun().Clone() // sha1 can be cloned
-	write(h, end)
+	h.Write([]byte(end))
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// write writes a text to a hash. To convert the whole text would take as much memory again.
-func write(h hash.Hash, text string) {
-	buffer := make([]byte, min(len(text), 4<<10))
-	for text != "" {
-		n := copy(buffer, text)
-		h.Write(buffer[:n])
-		text = text[n:]
-	}
-}
-
-// include puts the files that a script includes into the places of its lines that say so, and the values of constants into theirs. Calls
-// that end before a line with a file do not make the functions behind it.
-func include(text string) string {
+// include writes a file. It puts the files that this includes into the places of its lines that say so, and the values of constants into theirs.
+// Calls that end before a line with a file do not make the functions behind it.
+func include(w io.StringWriter, file string) {
 	parts := map[string]string{"readers.lua": readersText, "queue.lua": queueText, "fences.lua": fencesText, "recall.lua": recallText}
-	most := len(text)
-	for _, part := range parts {
-		most += len(part)
-	}
-	var b strings.Builder
-	b.Grow(most)
 	for {
-		before, rest, found := strings.Cut(text, "-- include ")
-		writeConstants(&b, before)
+		before, rest, found := strings.Cut(file, "-- include ")
+		writeConstants(w, before)
 		if !found {
-			return b.String()
+			return
 		}
 		name, rest, _ := strings.Cut(rest, "\n")
 		part, is := parts[name]
 		if !is {
 			panic("redlock: bug: a script includes " + name)
 		}
-		writeConstants(&b, part)
-		text = rest
+		writeConstants(w, part)
+		file = rest
 	}
 }
 
