@@ -180,10 +180,8 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	}
 	d := time.Duration(min(ahead, farMost)) * p.step
 	switch masters := len(c.at); {
-	case !near && first && p.untold(c, ahead):
-		d = p.soonPoll()
 	case !near && first:
-		d = p.firstPoll(c)
+		d = p.firstPoll(c, ahead)
 	case !near && c.slots == 0:
 		p.One = true
 		d = FarPolls(p.step, ahead, masters) / time.Duration(masters)
@@ -194,19 +192,14 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 // PollAfter has the next poll due after d.
 func (p *Pace) PollAfter(now clock.Reading, d time.Duration) { p.poll = now.Time().Add(d) }
 
-// soonPoll returns how long after its registration a claim polls for the first time, on average, that may become near and is not told so. A Client that takes
-// turns is likely to have the lock again after as long as the last time, and polls only after that.
-func (p *Pace) soonPoll() time.Duration {
-	d := soonFirst * p.step
-	return max(d, p.turnaround+min(p.turnaround, d))
-}
-
-// firstPoll returns how long after its registration any other claim that is far polls for the first time, on average.
-func (p *Pace) firstPoll(c *Claim) time.Duration {
-	if c.slots > 0 {
-		return farFirst * p.step
+// firstPoll returns how long after its registration a claim that is far polls for the first time, on average. A Client that takes turns is likely to have
+// the lock again after as long as the last time, so its claim polls after that. Of permits, no turnaround is known.
+func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
+	d := max(farFirst*p.step, 2*p.turnaround)
+	if soon := soonFirst * p.step; p.untold(c, ahead) {
+		d = max(soon, p.turnaround+min(p.turnaround, soon))
 	}
-	return min(max(farFirst*p.step, 2*p.turnaround), lateFirst*p.step)
+	return min(d, lateFirst*p.step)
 }
 
 // FarPolls returns how long it takes on average until a claim that is far polls a master again; step is the pause of a near one. The pause

@@ -40,24 +40,25 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 	for _, row := range []struct {
 		turnaround   time.Duration
 		ahead, slots int
+		g            time.Duration // 0: a second
 		want         time.Duration
 	}{
-		{0, 30, 0, 200 * ms},  // it may be near soon, and is not told then
-		{0, 76, 0, 1000 * ms}, // it is told
-		{50 * ms, 90, 0, 200 * ms},
-		{130 * ms, 90, 0, 260 * ms},
-		{400 * ms, 90, 0, 600 * ms},
-		{900 * ms, 400, 0, 1800 * ms},    // it is told
-		{time.Minute, 400, 0, 4000 * ms}, // it must not be taken for that of a stopped client
-		{0, 75, 1, 200 * ms},
-		{0, 76, 1, 1000 * ms},
+		{0, 30, 0, 0, 200 * ms},  // it may be near soon, and is not told then
+		{0, 76, 0, 0, 1000 * ms}, // it is told
+		{50 * ms, 90, 0, 0, 200 * ms},
+		{130 * ms, 90, 0, 0, 260 * ms},
+		{400 * ms, 90, 0, 0, 600 * ms},
+		{900 * ms, 400, 0, 0, 1800 * ms},                     // it is told
+		{time.Minute, 400, 0, 0, 4000 * ms},                  // it must not be taken for that of a stopped client
+		{10 * time.Second, 3, 0, 8 * time.Second, 4000 * ms}, // nor then, where masters are far and it may be near soon
+		{0, 75, 1, 0, 200 * ms},
+		{0, 76, 1, 0, 1000 * ms},
 	} {
 		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, Near: wire.Near, slots: row.slots}
-		got := p.firstPoll(c)
-		if p.untold(c, row.ahead) {
-			got = p.soonPoll()
+		if row.g > 0 {
+			c.G = row.g
 		}
-		if got != row.want {
+		if got := p.firstPoll(c, row.ahead); got != row.want {
 			t.Errorf("a claim on %d slots with %d ahead, after a turn of %v, polls first after %v, want %v", row.slots, row.ahead, row.turnaround, got, row.want)
 		}
 	}

@@ -212,7 +212,7 @@ func (c *Claim) stepsLocked(s *Waits) (n int, far bool) {
 	return n, far
 }
 
-// A nearClaims is the claims that are near at one master.
+// nearClaims are the claims that are near at one master.
 type nearClaims struct {
 	began []time.Time   // when they began, in ascending order
 	g     time.Duration // the shortest G of these, and of those that were near beside them
