@@ -68,7 +68,7 @@ const (
 // takes another one.
 func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
 	g := min(max(wire.GrantLeast, min(ttl/grantPart, grantMost), grantTrips*trip), ttl).Truncate(time.Millisecond)
-	if b.Validity(g) < max(leastTrips*trip, master.PingEvery+2*trip) {
+	if b.Validity(g) < max(leastTrips*trip, master.PingEvery(g)+2*trip) {
 		return 0
 	}
 	return g

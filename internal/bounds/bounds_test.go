@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 func TestForHowLongALockMayBeGranted(t *testing.T) {
@@ -46,5 +48,21 @@ func TestHowLongAMasterMayTake(t *testing.T) {
 	b.Automatic = true
 	if got, want := b.Limit(time.Second), quorum.Automatic(time.Second); got != want {
 		t.Errorf("without one: %+v, want %+v", got, want)
+	}
+}
+
+// A process that stops for half a second right after the lock was granted to it keeps the lease, with the default TTL. The mark of the grant may be as old
+// as a young one can be.
+func TestAGrantOutlastsAStopOfHalfASecond(t *testing.T) {
+	b := &Bounds{DriftFactor: .01, MaxTTL: time.Hour}
+	g := b.Grant(10*time.Second, 0)
+	if got := b.Validity(g) - wire.YoungFor(g); got < 500*time.Millisecond {
+		t.Errorf("a claim whose registration is a young mark has a lease for %v at least, want 500ms", got)
+	}
+	if got := b.Validity(g) - master.PingEvery(g); got < 500*time.Millisecond {
+		t.Errorf("a claim that pings has a lease for %v at least, want 500ms", got)
+	}
+	if g := wire.GrantLeast; b.Validity(g)-wire.YoungFor(g) < 240*time.Millisecond {
+		t.Errorf("with the shortest grant it is %v, want 240ms", b.Validity(g)-wire.YoungFor(g))
 	}
 }

@@ -183,9 +183,9 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	}
 }
 
-// PingEvery is how often the server is pinged at most while a claim of this client is near: a grant counts from the last ping that was answered
-// before it. If grants last for longer, two pings are sent within wire.YoungFor.
-const PingEvery = 100 * time.Millisecond
+// PingEvery returns how often the server is pinged while a claim with this g is near: a grant counts from the last ping that was answered before it. Two
+// pings are sent while a mark is young, but ten a second at most.
+func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond, wire.YoungFor(g)/2) }
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
 func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
@@ -217,7 +217,7 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 		}
 		every, from := most, last
 		if since, g, near := l.cfg.Listener.Waiting(l.cfg.Index); near {
-			every = min(every, max(PingEvery, wire.YoungFor(g)/2))
+			every = min(every, PingEvery(g))
 			if since.After(last) {
 				from = since // where a lock is passed on fast, clients send no pings
 			}
