@@ -1,10 +1,36 @@
 package supervise
 
 import (
+	"go/parser"
+	"go/token"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
+
+// Go initialises what this package imports before it.
+func TestASupervisorImportsLittle(t *testing.T) {
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), f.Name(), nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, spec := range parsed.Imports {
+			if path, _ := strconv.Unquote(spec.Path.Value); !slices.Contains([]string{"io", "os", "os/signal", "strconv", "syscall"}, path) {
+				t.Errorf("%s imports %s, which delays the start of a supervisor", f.Name(), path)
+			}
+		}
+	}
+}
 
 func TestASupervisorKillsWhatWasAddedUnlessTheFirstProcessEndsInOrder(t *testing.T) {
 	for _, row := range []struct {
