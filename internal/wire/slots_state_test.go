@@ -31,6 +31,14 @@ func (s *slotScene) forgets(keys ...string) {
 	s.changes("DEL", redis.Args{slotsKey + "k", "redlock:until:k", "redlock:taken:k"}.AddFlat(keys)...)
 }
 
+// queueUp has clients queue for the slot of another one. The first has waited for so many ms, and each other one for 1 ms less than the one ahead of it.
+func (s *slotScene) queueUp(waited int, ids ...string) {
+	s.Helper()
+	for i, id := range ids {
+		s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", waited-i), "||1")
+	}
+}
+
 // expires lets a slot expire, which nobody has noticed yet.
 func (s *slotScene) expires(slot string) {
 	s.Helper()
@@ -402,9 +410,7 @@ func TestAnUnheardClientBehindOneThatHasEndedIsGivenTheSlot(t *testing.T) {
 	onBoth(t, func(t *testing.T, dial func() redis.Conn) {
 		s := newSlotScene(t, dial, "B", "C")
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
-		for i, id := range []string{"x", "B", "C"} {
-			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
-		}
+		s.queueUp(9, "x", "B", "C")
 		s.note("x", silent[0], silent[1])
 		s.note("B", unheard[0], unheard[1])
 		s.says("A", "release 1 1 0 400", "1")
@@ -419,9 +425,7 @@ func TestClaimsThatBecomeNearSinceOneIsPassedOverAreTold(t *testing.T) {
 		s := newSlotScene(t, dial, "C", "D", "E")
 		told := listen(t, dial(), "F")
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
-		for i, id := range []string{"C", "D", "E", "F"} {
-			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 900-i), "||1")
-		}
+		s.queueUp(900, "C", "D", "E", "F")
 		s.note("C", silent[0], silent[1])
 		s.says("A", "release 1 1 0 400", "1")
 		s.field("0", "D")
@@ -438,9 +442,7 @@ func TestAReleaseDoesNotTellAYoungClaimOnSlotsThatItIsNear(t *testing.T) {
 		s := newSlotScene(t, dial, "C", "D", "E")
 		told := listen(t, dial(), "F")
 		s.says("A", "register 60000 1 1 0 400 -", "0||1")
-		for i, id := range []string{"C", "D", "E", "F"} {
-			s.says(id, fmt.Sprintf("register 60000 1 1 0 400 %d", 9-i), "||1")
-		}
+		s.queueUp(9, "C", "D", "E", "F")
 		s.says("A", "release 1 1 0 400", "1")
 		s.field("0", "C")
 		s.changes("PUBLISH", WakeChannel+"F", "nothing")
