@@ -48,7 +48,7 @@ func (u URL) Connect(ctx context.Context, config *tls.Config) (net.Conn, error) 
 		}
 		return bounded, nil
 	}
-	secure := tls.Client(conn, u.tlsConfig(config))
+	secure := tls.Client(redisconn.Direct(conn), u.tlsConfig(config))
 	if err := u.handshake(ctx, secure); err != nil {
 		conn.Close()
 		return nil, err

@@ -19,8 +19,8 @@ const (
 
 // Bounded returns a connection whose Read fails with ErrTooLarge at a reply that is larger than the
 // library can need. Redigo allocates the announced size of a reply before the reply has arrived, and
-// recurses for each level of arrays: a broken server could exhaust the memory or the stack.
-func Bounded(conn net.Conn) *BoundedConn { return &BoundedConn{Conn: conn} }
+// recurses for each level of arrays: a broken server could exhaust the memory or the stack. It reads and writes by Direct.
+func Bounded(conn net.Conn) *BoundedConn { return &BoundedConn{Conn: Direct(conn)} }
 
 // A BoundedConn parses the protocol as far as needed to find lengths and the ends of replies.
 // One goroutine at a time reads, and only that goroutine sets the read deadline.
