@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,17 @@ func TestTheTableOfLocksFitsAScreen(t *testing.T) {
 		}
 		if len(locks) > 1 {
 			want(t, text, "\n    waiting: web-2/88 1.0s, web-3/9 1.0s\n", "\n    the key holds data that is not a lock\n")
+		}
+	}
+}
+
+// If many wait, it may be that none of them is listed by enough masters.
+func TestTheTableSaysHowManyWaitIfNoneIsKnown(t *testing.T) {
+	for _, name := range []string{"n", strings.Repeat("n", 70)} {
+		lock := lockOfNames{name: name, Holding: holding.Holding{Masters: 5, Need: 3, Queue: holding.Queue{Waiting: 700}}}
+		text := locksTable(observation{masters: 5, need: 3, locks: []lockOfNames{lock}}, nil).String()
+		if !regexp.MustCompile(`(?m)  700$`).MatchString(text) || strings.Contains(text, ", …") || strings.Contains(text, "waiting:") {
+			t.Errorf("the table is\n%s", text)
 		}
 	}
 }

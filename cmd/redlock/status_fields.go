@@ -63,6 +63,8 @@ func locksTable(seen observation, watch *watching) sheet {
 	for i, queue := range queues {
 		if queue.Waiting > 0 {
 			s.rows[i].cells[5] = strconv.Itoa(queue.Waiting)
+		}
+		if len(queue.Waiters) > 0 {
 			s.rows[i].remarks = append(s.rows[i].remarks, "waiting: "+waiters(queue))
 		}
 	}
@@ -191,10 +193,12 @@ func waiterText(w wire.Waiter) string {
 // waiters renders some of those who wait.
 func waiters(q holding.Queue) string { return someOf(q.Waiters, q.Waiting, waiterText) }
 
-// waiting renders how many wait, and some of them.
+// waiting renders how many wait, and some of them. If many wait, it may be that no master lists those that another one lists, and none is known.
 func waiting(q holding.Queue) string {
 	if q.Waiting == 0 {
 		return "-"
+	} else if len(q.Waiters) == 0 {
+		return strconv.Itoa(q.Waiting)
 	}
 	return fmt.Sprintf("%d: %s", q.Waiting, waiters(q))
 }
