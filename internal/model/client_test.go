@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines what a client may do next. A client is a set of permissions rather than a program. It may
 // give up or let its lease end at any time, which covers time-outs, unlocking, lost leases and the end of
 // validity alike. It may decide long after the votes came, which covers slow replies.
@@ -13,12 +15,12 @@ func (w *world) clientSteps(s *state, c int, next func(action, state)) {
 		if w.fences {
 			w.secondRound(s, c, next)
 		}
-		w.end(s, c, next)
+		w.end(s, c, gives, next)
 	case holding:
 		if w.renewals {
 			w.beginRenewal(s, c, next)
 		}
-		w.end(s, c, next)
+		w.end(s, c, ends, next)
 	case renewing:
 		w.askAgain(s, c, next)
 		w.commitRenewal(s, c, next)
@@ -26,7 +28,7 @@ func (w *world) clientSteps(s *state, c int, next func(action, state)) {
 		if w.countAfterEnd {
 			w.outlive(s, c, next)
 		}
-		w.end(s, c, next)
+		w.end(s, c, ends, next)
 	}
 	if w.sleeps {
 		w.sleep(s, c, next)
@@ -162,7 +164,7 @@ func (w *world) secondRound(s *state, c int, next func(action, state)) {
 
 // end ends an attempt or a lease, for whatever reason. It queues the releases, which may arrive at any later
 // time.
-func (w *world) end(s *state, c int, next func(action, state)) {
+func (w *world) end(s *state, c int, v explore.Verb, next func(action, state)) {
 	n := *s
 	n.close(c)
 	for i := range n.masters {
@@ -175,7 +177,7 @@ func (w *world) end(s *state, c int, next func(action, state)) {
 			l.queue[l.len()] = heal.with(s.clients[c].fence)
 		}
 	}
-	next(action{verb: ends, client: c, phase: s.clients[c].phase}, n)
+	next(action{verb: v, client: c}, n)
 }
 
 // close ends all rounds of the client. Its keys may disappear from now on.

@@ -21,7 +21,7 @@ var (
 
 // TestTheProtocolHolds checks that no property is broken while all rules are in force.
 func TestTheProtocolHolds(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
+	explore.Check(t, []explore.Case[world, rules]{
 		{Name: "locks, clients that die", World: locks, Floor: 10_000},
 		{Name: "locks, masters that restart", World: restarts, Floor: 100_000},
 		{Name: "locks, restarts to a snapshot, late probes", World: probed, Floor: 50_000},
@@ -47,23 +47,13 @@ func TestTheProtocolHolds(t *testing.T) {
 	}, exploration)
 }
 
-// verbs returns the kinds of steps that must occur in a world. A world without them would show nothing about
-// them.
-func (w *world) verbs() []verb {
-	all := []verb{begins, commits, ends, executes, loses, expires}
-	add := func(has bool, more ...verb) {
-		if has {
-			all = append(all, more...)
-		}
+// verbs says which kinds of steps must occur in a world.
+func (w *world) verbs() map[explore.Verb]bool {
+	return map[explore.Verb]bool{
+		begins: true, commits: true, gives: true, ends: true, executes: true, loses: true, expires: true,
+		forgets: w.restarts > 0, votesAgain: w.restarts > 0, restores: w.snapshots, probes: w.probes, dies: w.crashes,
+		renews: w.renewals, asksAgain: w.renewals, prolongs: w.renewals, givesUp: w.renewals, sleeps: w.sleeps, raises: w.fences,
 	}
-	add(w.restarts > 0, forgets, votesAgain)
-	add(w.snapshots, restores)
-	add(w.probes, probes)
-	add(w.crashes, dies)
-	add(w.renewals, renews, asksAgain, prolongs, givesUp)
-	add(w.sleeps, sleeps)
-	add(w.fences, raises)
-	return all
 }
 
 func TestPermutationsLoseNothing(t *testing.T) {

@@ -101,8 +101,8 @@ func TestEachRuleOfTheModelsIsStruckOut(t *testing.T) {
 func stepsTo(rule string) string {
 	var all []string
 	for _, v := range struckOut {
-		if f := reflect.ValueOf(v.World.rules).FieldByName(rule); f.IsValid() && f.Bool() {
-			all = append(all, fmt.Sprintf("%s, %d", v.Want, len(exploration(v.World).Trace)))
+		if f := reflect.ValueOf(v.Off).FieldByName(rule); f.IsValid() && f.Bool() {
+			all = append(all, fmt.Sprintf("%s, %d", v.Want, len(exploration(v.World, v.Off).Trace)))
 		}
 	}
 	return strings.ToLower(strings.Join(all, "; "))

@@ -212,7 +212,8 @@ func (s *state) broken() string {
 	return ""
 }
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	return explore.Model[state, string]{Initial: w.initial(), Successors: w.successors, Check: (*state).broken}.Explore().Result()
 }
 
@@ -225,7 +226,7 @@ var (
 )
 
 func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
+	explore.Check(t, []explore.Case[world, rules]{
 		{Name: "the holder reaches all masters", World: world{reach: everywhere}, Floor: 20},
 		{Name: "the holder reaches a majority", World: world{reach: most}, Floor: 20},
 		{Name: "the holder reaches a minority, the other has seen the long MaxTTL", World: world{reach: one, acquainted: true}, Floor: 20},
@@ -241,15 +242,15 @@ func TestClientsAgreeOnTheLongerQuarantine(t *testing.T) {
 // their memory, and another client that has never seen its MaxTTL; or a holder that has never reached a
 // minority of the masters, and another client that has reached none of the masters that know its MaxTTL.
 func TestEachRuleIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
-		{Name: "each client knows its own MaxTTL only", World: world{reach: everywhere, rules: rules{ownOnly: true}}, Want: two},
-		{Name: "a record is not raised", World: world{reach: everywhere, rules: rules{noRaise: true}}, Want: two},
-		{Name: "a client forgets what it has seen", World: world{reach: nowhere, acquainted: true, rules: rules{noMemory: true}}, Want: two},
-		{Name: "votes count at once", World: world{reach: most, rules: rules{uncounted: true}}, Want: two},
-		{Name: "a quarantine that has ended does not begin again", World: world{losses: 1, without: last, rules: rules{notAgain: true}}, Want: two},
-		{Name: "it does not, whether or not the records of other masters were confirmed", World: world{losses: 1, without: last, rules: rules{settles: true}}, Want: two},
-		{Name: "votes from before it begins again are used", World: world{losses: 1, without: last, rules: rules{votesStay: true}}, Want: two},
-		{Name: "votes of a master that has lost its memory again meanwhile are used", World: world{losses: 2, without: last, rules: rules{connected: true}}, Want: two},
+	explore.Check(t, []explore.Case[world, rules]{
+		{Name: "each client knows its own MaxTTL only", World: world{reach: everywhere}, Off: rules{ownOnly: true}, Want: two},
+		{Name: "a record is not raised", World: world{reach: everywhere}, Off: rules{noRaise: true}, Want: two},
+		{Name: "a client forgets what it has seen", World: world{reach: nowhere, acquainted: true}, Off: rules{noMemory: true}, Want: two},
+		{Name: "votes count at once", World: world{reach: most}, Off: rules{uncounted: true}, Want: two},
+		{Name: "a quarantine that has ended does not begin again", World: world{losses: 1, without: last}, Off: rules{notAgain: true}, Want: two},
+		{Name: "it does not, whether or not the records of other masters were confirmed", World: world{losses: 1, without: last}, Off: rules{settles: true}, Want: two},
+		{Name: "votes from before it begins again are used", World: world{losses: 1, without: last}, Off: rules{votesStay: true}, Want: two},
+		{Name: "votes of a master that has lost its memory again meanwhile are used", World: world{losses: 2, without: last}, Off: rules{connected: true}, Want: two},
 
 		{Name: "all rules; the holder reaches a minority, the other is a stranger", World: world{reach: one}, Want: two},
 		{Name: "all rules; the holder reaches no master, the other is a stranger", World: world{reach: nowhere}, Want: two},

@@ -10,7 +10,8 @@ import (
 const idle = "A LOCK IS IDLE FOR TOO LONG"
 
 // explore visits all states, or ends at the first one in which the lock has been idle for longer than the bound, which must be exact.
-func (w bounded) explore() explore.Result {
+func (w bounded) explore(off rules) explore.Result {
+	w.rules = off
 	return explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
@@ -22,12 +23,6 @@ func (w bounded) explore() explore.Result {
 type bounded struct {
 	world
 	bound uint8
-}
-
-// without returns a world without some rules.
-func (w bounded) without(off rules) bounded {
-	w.rules = off
-	return w
 }
 
 var (
@@ -50,7 +45,7 @@ var (
 
 // TestAFreeLockIsHadWithinABound checks that some live client has the lock in time, and that the bounds are exact.
 func TestAFreeLockIsHadWithinABound(t *testing.T) {
-	explore.Check(t, []explore.Case[bounded]{
+	explore.Check(t, []explore.Case[bounded, rules]{
 		{Name: "no misfortune", World: orderly, Floor: 6_000},
 		{Name: "a client dies", World: mortal, Floor: 25_000},
 		{Name: "two clients die", World: mortals, Floor: 50_000},
@@ -85,7 +80,7 @@ var (
 // TestAFreePermitIsHadWithinABound checks that a client that waits has a permit in time, if fewer are held than the limit is. The bounds are
 // those of a lock, but for two grants that are wasted one after the other.
 func TestAFreePermitIsHadWithinABound(t *testing.T) {
-	explore.Check(t, []explore.Case[bounded]{
+	explore.Check(t, []explore.Case[bounded, rules]{
 		{Name: "no misfortune", World: orderlyTwo, Floor: 30_000},
 		{Name: "a client dies", World: mortalTwo, Floor: 90_000},
 		{Name: "a message is lost", World: lossyTwo, Floor: 150_000},
@@ -100,28 +95,28 @@ func TestAFreePermitIsHadWithinABound(t *testing.T) {
 
 // TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is idle for longer.
 func TestEachRuleIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[bounded]{
-		{Name: "a grant does not tell who becomes near", World: mortal.without(rules{quietGrant: true}), Want: idle},
-		{Name: "a claim that leaves does not tell who becomes near", World: mortal.without(rules{quietLeaving: true}), Want: idle},
-		{Name: "a poll that gets the lock does not tell who becomes near", World: mortals.without(rules{quietWin: true}), Want: idle},
-		{Name: "who removes the dead does not tell who becomes near", World: mortals.without(rules{quietRemoval: true}), Want: idle},
-		{Name: "the answer that is read last says the place", World: mortal.without(rules{lastAnswer: true}), Want: idle},
-		{Name: "far clients do not poll", World: lossier.without(rules{farSleep: true}), Want: idle},
-		{Name: "a grant to a far client makes no poll", World: orderly.without(rules{ignoresLate: true}), Want: idle},
-		{Name: "a poll grants the lock to who has not polled lately", World: expired.without(rules{waitsForFar: true}), Want: idle},
-		{Name: "a release does so behind one that is silent", World: skipped.without(rules{trustsFar: true}), Want: idle},
-		{Name: "who was passed over stays among the near", World: beside.without(rules{staysAhead: true}), Want: idle},
-		{Name: "a far client is silent as soon as a near one is", World: orderly.without(rules{farSilent: true}), Want: idle},
-		{Name: "a master that comes up makes no claim poll", World: forgetful.without(rules{deafToUp: true}), Want: idle},
-		{Name: "a permit: a grant does not tell who becomes near", World: mortalTwo.without(rules{quietGrant: true}), Want: idle},
-		{Name: "a permit: a claim that leaves does not tell who becomes near", World: mortalTwo.without(rules{quietLeaving: true}), Want: idle},
-		{Name: "a permit: the answer that is read last says the place", World: mortalTwo.without(rules{lastAnswer: true}), Want: idle},
-		{Name: "a permit: a grant to a far client makes no poll", World: orderlyTwo.without(rules{ignoresLate: true}), Want: idle},
-		{Name: "a permit: a release does so behind one that is silent", World: skippedTwo.without(rules{trustsFar: true}), Want: idle},
-		{Name: "a permit: who was passed over stays among the near", World: besideTwo.without(rules{staysAhead: true}), Want: idle},
-		{Name: "a permit: a far client is silent as soon as a near one is", World: orderlyTwo.without(rules{farSilent: true}), Want: idle},
-		{Name: "a permit: a master that comes up makes no claim poll", World: forgetfulTwo.without(rules{deafToUp: true}), Want: idle},
-		{Name: "a client that expects its turn soon polls as late as others", World: fastDeath.without(rules{lateFirst: true}), Want: idle},
+	explore.Check(t, []explore.Case[bounded, rules]{
+		{Name: "a grant does not tell who becomes near", World: mortal, Off: rules{quietGrant: true}, Want: idle},
+		{Name: "a claim that leaves does not tell who becomes near", World: mortal, Off: rules{quietLeaving: true}, Want: idle},
+		{Name: "a poll that gets the lock does not tell who becomes near", World: mortals, Off: rules{quietWin: true}, Want: idle},
+		{Name: "who removes the dead does not tell who becomes near", World: mortals, Off: rules{quietRemoval: true}, Want: idle},
+		{Name: "the answer that is read last says the place", World: mortal, Off: rules{lastAnswer: true}, Want: idle},
+		{Name: "far clients do not poll", World: lossier, Off: rules{farSleep: true}, Want: idle},
+		{Name: "a grant to a far client makes no poll", World: orderly, Off: rules{ignoresLate: true}, Want: idle},
+		{Name: "a poll grants the lock to who has not polled lately", World: expired, Off: rules{waitsForFar: true}, Want: idle},
+		{Name: "a release does so behind one that is silent", World: skipped, Off: rules{trustsFar: true}, Want: idle},
+		{Name: "who was passed over stays among the near", World: beside, Off: rules{staysAhead: true}, Want: idle},
+		{Name: "a far client is silent as soon as a near one is", World: orderly, Off: rules{farSilent: true}, Want: idle},
+		{Name: "a master that comes up makes no claim poll", World: forgetful, Off: rules{deafToUp: true}, Want: idle},
+		{Name: "a permit: a grant does not tell who becomes near", World: mortalTwo, Off: rules{quietGrant: true}, Want: idle},
+		{Name: "a permit: a claim that leaves does not tell who becomes near", World: mortalTwo, Off: rules{quietLeaving: true}, Want: idle},
+		{Name: "a permit: the answer that is read last says the place", World: mortalTwo, Off: rules{lastAnswer: true}, Want: idle},
+		{Name: "a permit: a grant to a far client makes no poll", World: orderlyTwo, Off: rules{ignoresLate: true}, Want: idle},
+		{Name: "a permit: a release does so behind one that is silent", World: skippedTwo, Off: rules{trustsFar: true}, Want: idle},
+		{Name: "a permit: who was passed over stays among the near", World: besideTwo, Off: rules{staysAhead: true}, Want: idle},
+		{Name: "a permit: a far client is silent as soon as a near one is", World: orderlyTwo, Off: rules{farSilent: true}, Want: idle},
+		{Name: "a permit: a master that comes up makes no claim poll", World: forgetfulTwo, Off: rules{deafToUp: true}, Want: idle},
+		{Name: "a client that expects its turn soon polls as late as others", World: fastDeath, Off: rules{lateFirst: true}, Want: idle},
 	}, bounded.explore)
 }
 

@@ -10,10 +10,12 @@ import (
 // Large is the flag of the tests of a model that has them explore the larger worlds, too.
 var Large = flag.Bool("large", false, "explore the larger worlds, too: minutes, and some gigabytes")
 
-// A Case is a row of a table of worlds: a world, maybe without a rule, and what its exploration finds.
-type Case[W any] struct {
+// A Case is a row of a table of worlds: a world, maybe without a rule, and what its exploration finds. R is the rules of its model: each field
+// strikes out one.
+type Case[W, R any] struct {
 	Name  string // of the subtest
-	World W      // with the rules that are struck out, if any
+	World W
+	Off   R      // the rules that are struck out; the zero value: none
 	Want  string // the property that breaks; "": none
 	Steps int    // in which it breaks; 0: in any number
 	Floor int    // the least number of states. 0: any number, and the exploration need not reach all of the model
@@ -24,6 +26,7 @@ type Case[W any] struct {
 type Result struct {
 	States int      // how many there are, up to permutation
 	Steps  int      // from all states
+	Depth  int      // the number of steps to the state that is farthest from the initial one
 	Broken string   // the property that breaks after the fewest steps; "": none
 	Trace  []string // these steps
 	Note   string   // about the exploration; may be empty
@@ -31,14 +34,14 @@ type Result struct {
 }
 
 func (r Result) String() string {
-	text := fmt.Sprintf("%d states, %d steps: ", r.States, r.Steps)
+	text := fmt.Sprintf("%d states, %d steps, %d deep", r.States, r.Steps, r.Depth)
 	if r.Note != "" {
-		text = fmt.Sprintf("%d states, %d steps, %s: ", r.States, r.Steps, r.Note)
+		text += ", " + r.Note
 	}
 	if r.Broken == "" {
-		return text + "all properties hold"
+		return text + ": all properties hold"
 	}
-	return fmt.Sprintf("%s%s in %d steps\n\t%s", text, r.Broken, len(r.Trace), strings.Join(r.Trace, "\n\t"))
+	return fmt.Sprintf("%s: %s in %d steps\n\t%s", text, r.Broken, len(r.Trace), strings.Join(r.Trace, "\n\t"))
 }
 
 // Within explores a model in which a number, such as a time, is at most a bound. The result misses a bound that is not reached.
@@ -79,7 +82,7 @@ func CheckPermutations[S comparable, A any](t *testing.T, m Model[S, A], factor 
 
 // Check explores the world of each case in a subtest, and checks what it finds. A model that does nothing breaks no property either:
 // so cases have floors.
-func Check[W any](t *testing.T, cases []Case[W], explore func(W) Result) {
+func Check[W, R any](t *testing.T, cases []Case[W, R], explore func(W, R) Result) {
 	for _, c := range cases {
 		if c.Large && !*Large {
 			continue // a test that skips is a failure in CI
@@ -91,7 +94,7 @@ func Check[W any](t *testing.T, cases []Case[W], explore func(W) Result) {
 			if !*Large {
 				t.Parallel() // the large worlds run in turn, since each needs much memory
 			}
-			r := explore(c.World)
+			r := explore(c.World, c.Off)
 			t.Log(r)
 			if r.Broken != c.Want || c.Steps > 0 && len(r.Trace) != c.Steps {
 				t.Errorf("found: %q in %d steps, want: %q in %d", r.Broken, len(r.Trace), c.Want, c.Steps)

@@ -19,7 +19,7 @@ func TestAResultSaysWhatIsFoundAndInHowManySteps(t *testing.T) {
 	if text := r.String(); !strings.Contains(text, ": both have two in 4 steps\n\tpot ") {
 		t.Errorf("text: %q", text)
 	}
-	if r := filled(never).Explore().Result(); r.String() != "10 states, 15 steps: all properties hold" {
+	if r := filled(never).Explore().Result(); r.String() != "10 states, 15 steps, 6 deep: all properties hold" {
 		t.Errorf("%v", r)
 	}
 }
@@ -48,5 +48,16 @@ func TestAQueueKeepsItsOrder(t *testing.T) {
 	}
 	if !Remove(q[:], 'a') || Remove(q[:], 'b') || q != [3]uint8{'c'} {
 		t.Errorf("left: %v", q)
+	}
+}
+
+func TestAResultMissesTheVerbsThatDoNotOccur(t *testing.T) {
+	m := Model[pots, Verb]{Check: never, Successors: func(s *pots, next func(Verb, pots)) { next("%[1]s fills master %[2]d", pots{1}) }}
+	r := m.Reach(func(v Verb) Verb { return v }, map[Verb]bool{"%[1]s fills master %[2]d": true, "spills": true, "breaks": false})
+	if want := "\"spills\"; "; r.Missed != want || r.States != 2 {
+		t.Errorf("missed: %s, want %s", r.Missed, want)
+	}
+	if got := Verb("%[1]s fills master %[2]d").Say("A", 0, nil, "more"); got != "A fills master 1" {
+		t.Errorf("said: %q", got)
 	}
 }

@@ -114,7 +114,7 @@ func (m Model[S, A]) Explore() *Search[S, A] {
 
 // Result returns what the search has found.
 func (r *Search[S, A]) Result() Result {
-	all := Result{States: len(r.States), Steps: r.Steps, Broken: r.Property}
+	all := Result{States: len(r.States), Steps: r.Steps, Depth: len(r.path(len(r.States) - 1)), Broken: r.Property}
 	if r.Broken >= 0 {
 		all.Trace = r.Trace(r.Broken)
 	}
@@ -128,9 +128,6 @@ func (r *Search[S, A]) path(at int) (path []int32) {
 	}
 	return path
 }
-
-// Depth returns the number of steps to the state that is farthest from the initial one.
-func (r *Search[S, A]) Depth() int { return len(r.path(len(r.States) - 1)) }
 
 // Trace describes the steps from the initial state to States[at]. Representatives exchange the names of
 // masters and clients. So Trace repeats the steps without exchanging names.
@@ -182,17 +179,21 @@ func (r *Search[S, A]) trapped(waits, done func(*S) bool) int {
 	return -1
 }
 
-// Once returns a function that calls f once for each argument and remembers its result. Tests that explore
+// Once returns a function that calls f once for each world and rules, and remembers its result. Tests that explore
 // the same world share the result, also if they run in parallel.
-func Once[W comparable, R any](f func(W) R) func(W) R {
+func Once[W, R comparable](f func(W, R) Result) func(W, R) Result {
+	type key struct {
+		world W
+		off   R
+	}
 	var mu sync.Mutex // guards done
-	done := make(map[W]func() R)
-	return func(w W) R {
+	done := make(map[key]func() Result)
+	return func(w W, off R) Result {
 		mu.Lock()
-		once, ok := done[w]
+		once, ok := done[key{w, off}]
 		if !ok {
-			once = sync.OnceValue(func() R { return f(w) })
-			done[w] = once
+			once = sync.OnceValue(func() Result { return f(w, off) })
+			done[key{w, off}] = once
 		}
 		mu.Unlock()
 		return once()

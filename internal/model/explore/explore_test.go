@@ -31,8 +31,8 @@ func TestSearchVisitsEachRepresentativeOnce(t *testing.T) {
 	m, steps := filled(never), 0
 	m.Observe = func(string) { steps++ }
 	r := m.Explore()
-	if len(r.States) != 10 || steps != 15 || r.Depth() != 6 || r.Broken != -1 {
-		t.Errorf("%d states, %d steps, %d deep, broken: %d; want 10, 15, 6, -1", len(r.States), steps, r.Depth(), r.Broken)
+	if len(r.States) != 10 || steps != 15 || r.Result().Depth != 6 || r.Broken != -1 {
+		t.Errorf("%d states, %d steps, %d deep, broken: %d; want 10, 15, 6, -1", len(r.States), steps, r.Result().Depth, r.Broken)
 	}
 	m.Canonical = nil
 	if r := m.Explore(); len(r.States) != 16 {
@@ -88,10 +88,10 @@ func TestSortAndCompareUseTheFirstCodesThatDiffer(t *testing.T) {
 	}
 }
 
-func TestOnceCallsTheFunctionOnceForEachArgument(t *testing.T) {
+func TestOnceCallsTheFunctionOnceForEachWorldAndRules(t *testing.T) {
 	calls := 0
-	f := Once(func(w int) int { calls++; return w * w })
-	if f(3) != 9 || f(4) != 16 || f(3) != 9 || calls != 2 {
-		t.Errorf("%d calls, want 2", calls)
+	f := Once(func(w, off int) Result { calls++; return Result{States: w * off} })
+	if f(3, 3).States != 9 || f(4, 3).States != 12 || f(4, 5).States != 20 || f(3, 3).States != 9 || calls != 3 {
+		t.Errorf("%d calls, want 3", calls)
 	}
 }

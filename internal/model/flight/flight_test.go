@@ -6,7 +6,8 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	initial := state{left: w}
 	initial.left.rules = rules{}
 	fresh := false // B could take a result
@@ -37,33 +38,26 @@ var worlds = map[string]world{
 }
 
 func TestAResultIsNeverOlderThanTheCall(t *testing.T) {
-	var cases []explore.Case[world]
+	var cases []explore.Case[world, rules]
 	for name, w := range worlds {
-		cases = append(cases, explore.Case[world]{Name: name, World: w, Floor: 1000})
+		cases = append(cases, explore.Case[world, rules]{Name: name, World: w, Floor: 1000})
 	}
 	explore.Check(t, cases, world.explore)
 }
 
-// without returns a world without some rules.
-func without(name string, off rules) world {
-	w := worlds[name]
-	w.rules = off
-	return w
-}
-
 func TestEachRuleIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
-		{Name: "a poll is not answered when the result is published", World: without("deleted", rules{ignoresPoll: true}), Want: stale},
-		{Name: "a poll has found the claim missing", World: without("deleted", rules{ignoresNew: true}), Want: stale},
-		{Name: "the subscription was lost", World: without("deaf", rules{ignoresDeaf: true}), Want: stale},
-		{Name: "a heal was sent", World: without("healed", rules{ignoresHeal: true}), Want: stale},
-		{Name: "a poll was lost with its connection", World: without("cut", rules{ignoresLink: true}), Want: stale},
-		{Name: "the master has restarted while the function ran", World: without("restored", rules{ignoresLink: true}), Want: stale},
-		{Name: "the master votes later", World: without("plain", rules{votesLate: true}), Want: stale},
-		{Name: "the script does not look at the key", World: without("deleted", rules{publishesBlind: true}), Want: stale},
-		{Name: "B does not wait for the answer", World: without("plain", rules{takesUnasked: true}), Want: stale},
-		{Name: "B does not heed the answer", World: without("plain", rules{takesSeen: true}), Want: stale},
-		{Name: "B believes an answer to a poll", World: without("cut off", rules{believesPolls: true}), Want: stale},
-		{Name: "B takes a result that an earlier claim was sent", World: without("again", rules{takesAnyClaim: true}), Want: stale},
+	explore.Check(t, []explore.Case[world, rules]{
+		{Name: "a poll is not answered when the result is published", World: worlds["deleted"], Off: rules{ignoresPoll: true}, Want: stale},
+		{Name: "a poll has found the claim missing", World: worlds["deleted"], Off: rules{ignoresNew: true}, Want: stale},
+		{Name: "the subscription was lost", World: worlds["deaf"], Off: rules{ignoresDeaf: true}, Want: stale},
+		{Name: "a heal was sent", World: worlds["healed"], Off: rules{ignoresHeal: true}, Want: stale},
+		{Name: "a poll was lost with its connection", World: worlds["cut"], Off: rules{ignoresLink: true}, Want: stale},
+		{Name: "the master has restarted while the function ran", World: worlds["restored"], Off: rules{ignoresLink: true}, Want: stale},
+		{Name: "the master votes later", World: worlds["plain"], Off: rules{votesLate: true}, Want: stale},
+		{Name: "the script does not look at the key", World: worlds["deleted"], Off: rules{publishesBlind: true}, Want: stale},
+		{Name: "B does not wait for the answer", World: worlds["plain"], Off: rules{takesUnasked: true}, Want: stale},
+		{Name: "B does not heed the answer", World: worlds["plain"], Off: rules{takesSeen: true}, Want: stale},
+		{Name: "B believes an answer to a poll", World: worlds["cut off"], Off: rules{believesPolls: true}, Want: stale},
+		{Name: "B takes a result that an earlier claim was sent", World: worlds["again"], Off: rules{takesAnyClaim: true}, Want: stale},
 	}, world.explore)
 }

@@ -48,12 +48,6 @@ type timedRules struct {
 	quietNear    bool // "whoever becomes near is told"
 }
 
-// without returns a world without some rules.
-func (w timed) without(off timedRules) timed {
-	w.timedRules = off
-	return w
-}
-
 // A waiter is a client.
 type waiter struct {
 	phase   phase
@@ -419,7 +413,8 @@ func (w *timed) initial() (m moment) {
 
 const unused = "A LOCK IS UNUSED FOR TOO LONG"
 
-var timedExploration = explore.Once(func(w timed) explore.Result {
+var timedExploration = explore.Once(func(w timed, off timedRules) explore.Result {
+	w.timedRules = off
 	return explore.Model[moment, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
@@ -440,7 +435,7 @@ var (
 
 // TestALockThatSomebodyWaitsForIsUsedWithinABound checks that some client that runs has the lock in time, and that the bounds are exact.
 func TestALockThatSomebodyWaitsForIsUsedWithinABound(t *testing.T) {
-	explore.Check(t, []explore.Case[timed]{
+	explore.Check(t, []explore.Case[timed, timedRules]{
 		{Name: "no misfortune", World: orderly, Floor: 1},
 		{Name: "a message is lost", World: lossy, Floor: 1},
 		{Name: "a client is stopped", World: haltedOne, Floor: 1},
@@ -454,15 +449,15 @@ func TestALockThatSomebodyWaitsForIsUsedWithinABound(t *testing.T) {
 
 // TestEachRuleOfTheBoundIsNeeded switches off one rule at a time, and finds a lock that is unused for longer.
 func TestEachRuleOfTheBoundIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[timed]{
-		{Name: "a grant to the first reader only", World: orderly.without(timedRules{oneReader: true}), Want: unused},
-		{Name: "a grant to a far reader makes no poll", World: orderly.without(timedRules{ignoresLate: true}), Want: unused},
-		{Name: "readers make a writer far", World: orderly.without(timedRules{oneRank: true}), Want: unused},
-		{Name: "the silent are granted the lock", World: skipped.without(timedRules{grantsSilent: true}), Want: unused},
-		{Name: "the silent are granted the lock, beside a writer", World: besideOne.without(timedRules{grantsSilent: true}), Want: unused},
-		{Name: "a newcomer waits for the silent", World: haltedOne.without(timedRules{waits: true}), Want: unused},
-		{Name: "who waits does not poll", World: haltedOne.without(timedRules{noPolls: true}), Want: unused},
-		{Name: "a reader that was passed over stays ahead in the lane", World: besideTwo.without(timedRules{staysAhead: true}), Want: unused},
-		{Name: "who becomes near is not told", World: writer.without(timedRules{quietNear: true}), Want: unused},
+	explore.Check(t, []explore.Case[timed, timedRules]{
+		{Name: "a grant to the first reader only", World: orderly, Off: timedRules{oneReader: true}, Want: unused},
+		{Name: "a grant to a far reader makes no poll", World: orderly, Off: timedRules{ignoresLate: true}, Want: unused},
+		{Name: "readers make a writer far", World: orderly, Off: timedRules{oneRank: true}, Want: unused},
+		{Name: "the silent are granted the lock", World: skipped, Off: timedRules{grantsSilent: true}, Want: unused},
+		{Name: "the silent are granted the lock, beside a writer", World: besideOne, Off: timedRules{grantsSilent: true}, Want: unused},
+		{Name: "a newcomer waits for the silent", World: haltedOne, Off: timedRules{waits: true}, Want: unused},
+		{Name: "who waits does not poll", World: haltedOne, Off: timedRules{noPolls: true}, Want: unused},
+		{Name: "a reader that was passed over stays ahead in the lane", World: besideTwo, Off: timedRules{staysAhead: true}, Want: unused},
+		{Name: "who becomes near is not told", World: writer, Off: timedRules{quietNear: true}, Want: unused},
 	}, timedExploration)
 }

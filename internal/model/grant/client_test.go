@@ -1,6 +1,10 @@
 package grant
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // This file defines what a client may do next. A client may give up or let its lease end at any time, which
 // covers time-outs, unlocking, lost leases and the end of validity.
@@ -87,7 +91,7 @@ func (w *world) begin(s *state, c int, next func(step, state)) {
 	if w.calls > 0 && s.calls == 0 {
 		return
 	}
-	with := func(v verb, p phase, k command) {
+	with := func(v explore.Verb, p phase, k command) {
 		n := *s
 		n.clients[c] = client{phase: p}
 		if w.calls > 0 {
@@ -240,7 +244,7 @@ func (w *world) leave(s *state, c int, next func(step, state)) {
 }
 
 // end ends a claim or a lease, for any reason. It queues the releases, which arrive at any later time.
-func (w *world) end(s *state, c int, v verb, how command, next func(step, state)) {
+func (w *world) end(s *state, c int, v explore.Verb, how command, next func(step, state)) {
 	n := *s
 	if p := s.clients[c].phase; w.keepsToItself && p == waiting || w.quietUndo && p == trying {
 		how = undo

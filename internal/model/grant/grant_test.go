@@ -6,7 +6,7 @@ import (
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-var queueWorlds = []explore.Case[world]{
+var queueWorlds = []explore.Case[world, rules]{
 	{Name: "locks", World: locksQ, Floor: 150_000},
 	{Name: "SETs beside registrations", World: mixedQ, Floor: 30_000},
 	{Name: "three clients", World: crowdQ, Floor: 100_000},
@@ -46,7 +46,7 @@ var queueWorlds = []explore.Case[world]{
 	{Name: "waiting, three masters, a SET", World: world{masters: 3, roles: "QQ", room: 4, calls: 3, live: true, settles: true, sets: true}, Floor: 100_000, Large: true},
 }
 
-var laneWorlds = []explore.Case[world]{
+var laneWorlds = []explore.Case[world, rules]{
 	{Name: "a reader and a writer", World: pair, Floor: 35_000},
 	{Name: "registrations behind releases", World: behind, Floor: 20_000},
 	{Name: "a writer, two readers wait", World: crowdR, Floor: 80_000},
@@ -122,23 +122,18 @@ var laneWorlds = []explore.Case[world]{
 func TestTheProtocolOfAQueueHolds(t *testing.T) { explore.Check(t, queueWorlds, exploration) }
 func TestTheProtocolOfLanesHolds(t *testing.T)  { explore.Check(t, laneWorlds, exploration) }
 
-// verbs returns the kinds of steps that must occur in a world. A world without them would show nothing about
-// them.
-func (w *world) verbs() []verb {
-	all := []verb{registers, commits, ends, hears}
-	for v, has := range map[verb]bool{
-		executes: !w.prompt, gives: w.leaves, tries: w.sets || w.isBarger(w.clients()-1), stays: w.sets, polls: w.polls && w.latePolls, loses: w.loses, expires: w.expires, lapses: w.lapses,
+// verbs says which kinds of steps must occur in a world.
+func (w *world) verbs() map[explore.Verb]bool {
+	subscribed, splits := w.ages && !w.fences, w.settles && w.masters > 1
+	return map[explore.Verb]bool{
+		registers: true, commits: true, ends: true, hears: true, executes: !w.prompt, gives: w.leaves,
+		tries: w.sets || w.isBarger(w.clients()-1), stays: w.sets, polls: w.polls && w.latePolls, loses: w.loses, expires: w.expires, lapses: w.lapses,
 		forgets: w.restarts > 0, votesAgain: w.restarts > 0, restores: w.snapshots, dies: w.crashes > 0,
 		sleeps: w.sleeps, renews: w.renewals, repeats: w.repeats, prolongs: w.renewals, fails: w.renewals, raises: w.fences,
-		pings: w.ages && !w.fences, pongs: w.ages && !w.fences, hearsPong: w.ages && !w.fences, ages: w.ages,
-		asksAgain: w.settles && w.masters > 1, yields: w.settles && w.masters > 1, insists: w.settles && w.masters == 2 && w.oneQueue(), isRecalled: w.readersIn || w.writersIn, isToLook: w.opens && w.queueing() > 1 || w.lapses,
-		hearsLate: w.stales > 0,
-	} {
-		if has {
-			all = append(all, v)
-		}
+		pings: subscribed, pongs: subscribed, hearsPong: subscribed, ages: w.ages,
+		asksAgain: splits, yields: splits, insists: w.settles && w.masters == 2 && w.oneQueue(),
+		isRecalled: w.readersIn || w.writersIn, isToLook: w.opens && w.queueing() > 1 || w.lapses, hearsLate: w.stales > 0,
 	}
-	return all
 }
 
 func TestPermutationsLoseNothing(t *testing.T) {

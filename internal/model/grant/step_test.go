@@ -1,10 +1,14 @@
 package grant
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // A step describes what has happened, for the output.
 type step struct {
-	verb    verb
+	verb    explore.Verb
 	client  int
 	master  int
 	command command
@@ -15,44 +19,40 @@ type step struct {
 	letsIn  members // the readers that it has
 }
 
-// A verb is the kind of a step.
-type verb uint8
-
 const (
-	registers verb = iota
-	tries
-	stays
-	commits
-	raises
-	polls
-	pings
-	asksAgain
-	yields
-	insists
-	gives
-	ends
-	dies
-	sleeps
-	renews
-	repeats
-	prolongs
-	fails
-	executes
-	loses
-	overtakes
-	hears
-	hearsLate
-	isToLook
-	isRecalled
-	pongs
-	hearsPong
-	ages
-	expires
-	lapses
-	forgets
-	restores
-	votesAgain
-	verbs // the number of verbs
+	registers  = "%[1]s registers a claim at all masters"
+	tries      = "%[1]s sends a SET to all masters"
+	stays      = "%[1]s registers the claim that it has sent a SET for"
+	commits    = "%[1]s has a quorum and HOLDS the lock"
+	raises     = "%[1]s asks all masters to raise the fence to %[4]d"
+	polls      = "%[1]s polls master %[2]d"
+	pings      = "%[1]s pings master %[2]d on its subscription"
+	asksAgain  = "%[1]s has too few grants and asks all masters again"
+	yields     = "%[1]s gives up in favour of another side, and registers a new claim"
+	insists    = "%[1]s finds that the others are to give up"
+	gives      = "%[1]s GIVES UP; releases are sent"
+	ends       = "%[1]s ENDS its lease, unlocked or run out; releases are sent"
+	dies       = "%[1]s dies"
+	sleeps     = "%[1]s sleeps past the end of its lease, and no clock tells it"
+	renews     = "%[1]s begins to renew its lease"
+	repeats    = "%[1]s repeats the renewal to master %[2]d"
+	prolongs   = "%[1]s has a quorum and its lease is RENEWED"
+	fails      = "%[1]s gives its renewal up"
+	executes   = "master %[2]d executes %[1]s's %[3]v: "
+	loses      = "%[1]s's %[3]v to master %[2]d is lost"
+	overtakes  = "%[1]s's release to master %[2]d overtakes its %[3]v"
+	hears      = "master %[2]d's grant reaches %[1]s"
+	hearsLate  = "master %[2]d's grant reaches %[1]s, whose mark is too old"
+	isToLook   = "%[1]s is told by master %[2]d to look"
+	isRecalled = "%[1]s is told by master %[2]d that another waits"
+	pongs      = "master %[2]d answers %[1]s's PING"
+	hearsPong  = "master %[2]d's PONG reaches %[1]s"
+	ages       = "the time is over that %[1]s counts from "
+	expires    = "what %[1]s has at master %[2]d expires"
+	lapses     = "the announcement at master %[2]d ends"
+	forgets    = "master %[2]d LOSES ITS MEMORY"
+	restores   = "master %[2]d LOSES ITS MEMORY and wakes with what %[1]s had"
+	votesAgain = "master %[2]d's quarantine is over"
 )
 
 func name(c int) string {
@@ -83,70 +83,21 @@ func (k command) String() string {
 }
 
 func (a step) String() string {
-	who, where := name(a.client), fmt.Sprintf("master %d", a.master+1)
-	switch a.verb {
-	case commits:
-		if a.fence > 0 {
-			return fmt.Sprintf("%s has a quorum for fence %d and HOLDS the lock", who, a.fence)
-		}
-		return who + " has a quorum and HOLDS the lock"
-	case raises:
-		return fmt.Sprintf("%s asks all masters to raise the fence to %d", who, a.fence)
-	case executes:
-		return fmt.Sprintf("%s executes %s's %v: %s", where, who, a.command, a.outcome())
-	case loses:
-		return fmt.Sprintf("%s's %v to %s is lost", who, a.command, where)
-	case overtakes:
-		return fmt.Sprintf("%s's release to %s overtakes its %v", who, where, a.command)
-	case polls:
-		return fmt.Sprintf("%s polls %s", who, where)
-	case pings:
-		return fmt.Sprintf("%s pings %s on its subscription", who, where)
-	case pongs:
-		return fmt.Sprintf("%s answers %s's PING", where, who)
-	case hearsPong:
-		return fmt.Sprintf("%s's PONG reaches %s", where, who)
-	case hears:
-		if a.done {
-			return fmt.Sprintf("%s's grant reaches %s and counts", where, who)
-		}
-		return fmt.Sprintf("%s's grant reaches %s and does not count", where, who)
-	case hearsLate:
-		return fmt.Sprintf("%s's grant reaches %s, whose mark is too old", where, who)
-	case isToLook:
-		return fmt.Sprintf("%s is told by %s to look", who, where)
-	case isRecalled:
-		return fmt.Sprintf("%s is told by %s that another waits", who, where)
-	case ages:
-		if a.open {
-			return who + " has registered so long ago that the time is over which it counts from there"
-		}
-		return fmt.Sprintf("the time is over that %s counts from its PING or poll at %s", who, where)
-	case expires:
-		return fmt.Sprintf("what %s has at %s expires", who, where)
-	case lapses:
-		return "the announcement at " + where + " ends"
-	case forgets:
-		return where + " LOSES ITS MEMORY"
-	case restores:
-		return fmt.Sprintf("%s LOSES ITS MEMORY and wakes with what %s had", where, who)
-	case votesAgain:
-		return where + "'s quarantine is over"
-	case repeats:
-		return fmt.Sprintf("%s repeats the renewal to %s", who, where)
-	}
-	return who + " " + [...]string{
-		registers: "registers a claim at all masters", tries: "sends a SET to all masters", stays: "registers the claim that it has sent a SET for",
-		asksAgain: "has too few grants and asks all masters again",
-		yields:    "gives up in favour of another side, and registers a new claim", insists: "finds that the others are to give up",
-		gives: "GIVES UP; releases are sent", ends: "ENDS its lease, unlocked or run out; releases are sent", dies: "dies",
-		sleeps: "sleeps past the end of its lease, and no clock tells it", renews: "begins to renew its lease",
-		prolongs: "has a quorum and its lease is RENEWED", fails: "gives its renewal up",
-	}[a.verb]
+	return a.verb.Say(name(a.client), a.master, a.command, a.fence) + a.outcome()
 }
 
 func (a step) outcome() (text string) {
 	switch {
+	case a.verb == hears && !a.done:
+		return " and does not count"
+	case a.verb == ages && a.open:
+		return "its registration"
+	case a.verb == ages:
+		return fmt.Sprintf("its PING or poll at master %d", a.master+1)
+	case a.verb == commits && a.fence > 0:
+		return fmt.Sprintf(" with fence %d", a.fence)
+	case a.verb != executes:
+		return ""
 	case a.command.releases() && a.done:
 		text = "the key is free"
 	case a.command.releases():

@@ -41,7 +41,8 @@ func (w *world) check(s *state) string {
 	return ""
 }
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	entered, held := false, false // a goroutine has entered a kept lease; W has the lock
 	m := explore.Model[state, string]{
 		Initial: state{calls: w.calls, others: w.others, ticks: w.ticks, renewals: w.renewals, loses: w.loses,
@@ -98,25 +99,18 @@ var largeWorlds = map[string]world{
 }
 
 func TestAKeptLockHolds(t *testing.T) {
-	var cases []explore.Case[world]
+	var cases []explore.Case[world, rules]
 	for _, all := range []map[string]world{worlds, largeWorlds} {
 		for name, w := range all {
-			cases = append(cases, explore.Case[world]{Name: name, World: w, Floor: 100, Large: strings.HasPrefix(name, "large")})
+			cases = append(cases, explore.Case[world, rules]{Name: name, World: w, Floor: 100, Large: strings.HasPrefix(name, "large")})
 		}
 	}
 	explore.Check(t, cases, world.explore)
 }
 
-// without returns a world without some rules.
-func without(name string, off rules) world {
-	w := worlds[name]
-	w.rules = off
-	return w
-}
-
 // TestALateRenewalDoesNoHarm switches off a rule that another rule covers: a renewal makes no key.
 func TestALateRenewalDoesNoHarm(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{{Name: "aged", World: without("aged", rules{renewsLate: true})}}, world.explore)
+	explore.Check(t, []explore.Case[world, rules]{{Name: "aged", World: worlds["aged"], Off: rules{renewsLate: true}}}, world.explore)
 }
 
 func TestEachRuleIsNeeded(t *testing.T) {
@@ -132,42 +126,42 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	)
 	noPolls := worlds["lossy"]
 	noPolls.polls = false
-	explore.Check(t, []explore.Case[world]{
-		{Name: "the lease is taken in two steps", World: without("recalled", rules{looseEnter: true}), Want: two},
-		{Name: "a lease that is not idle is entered", World: without("recalled", rules{entersGone: true}), Want: two},
-		{Name: "an idle lease is given up without taking it", World: without("recalled", rules{looseGiveUp: true}), Want: late},
-		{Name: "the release is queued before the lease is taken", World: without("recalled", rules{releasesFirst: true}), Want: late},
-		{Name: "a recall releases a lease that a goroutine holds", World: without("recalled", rules{givesHeld: true}), Want: late},
-		{Name: "the clocks are read before the lease is taken", World: without("aged", rules{checksFirst: true}), Want: over},
-		{Name: "the clocks are not read", World: without("aged", rules{checksNone: true}), Want: over},
-		{Name: "the bits are not looked at", World: without("deleted", rules{checksNoBit: true}), Want: recalled},
-		{Name: "the release of a lost lease is queued before the keeper is told", World: without("deleted", rules{marksLate: true}), Want: late},
-		{Name: "the keeper is not told of a loss", World: without("deleted", rules{lossSilent: true}), Want: late},
-		{Name: "a recall while the lease is held is dropped", World: without("recalled", rules{forgetsAsk: true}), Want: waits},
-		{Name: "a recall before the lease is held is dropped", World: without("recalled", rules{forgetsSoon: true}), Want: waits},
-		{Name: "a registration sends no recall", World: without("recalled", rules{silent: true}), Want: waits},
+	explore.Check(t, []explore.Case[world, rules]{
+		{Name: "the lease is taken in two steps", World: worlds["recalled"], Off: rules{looseEnter: true}, Want: two},
+		{Name: "a lease that is not idle is entered", World: worlds["recalled"], Off: rules{entersGone: true}, Want: two},
+		{Name: "an idle lease is given up without taking it", World: worlds["recalled"], Off: rules{looseGiveUp: true}, Want: late},
+		{Name: "the release is queued before the lease is taken", World: worlds["recalled"], Off: rules{releasesFirst: true}, Want: late},
+		{Name: "a recall releases a lease that a goroutine holds", World: worlds["recalled"], Off: rules{givesHeld: true}, Want: late},
+		{Name: "the clocks are read before the lease is taken", World: worlds["aged"], Off: rules{checksFirst: true}, Want: over},
+		{Name: "the clocks are not read", World: worlds["aged"], Off: rules{checksNone: true}, Want: over},
+		{Name: "the bits are not looked at", World: worlds["deleted"], Off: rules{checksNoBit: true}, Want: recalled},
+		{Name: "the release of a lost lease is queued before the keeper is told", World: worlds["deleted"], Off: rules{marksLate: true}, Want: late},
+		{Name: "the keeper is not told of a loss", World: worlds["deleted"], Off: rules{lossSilent: true}, Want: late},
+		{Name: "a recall while the lease is held is dropped", World: worlds["recalled"], Off: rules{forgetsAsk: true}, Want: waits},
+		{Name: "a recall before the lease is held is dropped", World: worlds["recalled"], Off: rules{forgetsSoon: true}, Want: waits},
+		{Name: "a registration sends no recall", World: worlds["recalled"], Off: rules{silent: true}, Want: waits},
 		{Name: "a recall is lost, and there are no polls", World: noPolls, Want: waits},
-		{Name: "a recall is lost, and polls send none", World: without("lossy", rules{silentPolls: true}), Want: waits},
-		{Name: "Unlock ignores the bits", World: without("twice", rules{blindUnlock: true}), Want: waits},
-		{Name: "a goroutine at the gate leaves no bit", World: without("gate", rules{noMark: true}), Want: sleeps},
-		{Name: "a goroutine that was handed the lease does not look for others", World: without("gate", rules{oneMark: true}), Want: sleeps},
-		{Name: "the bit of the gate is cleared late", World: without("gate", rules{clearsLate: true}), Want: sleeps},
-		{Name: "a lease is kept beside a goroutine that it cannot be handed to", World: without("stranger", rules{keepsBeside: true}), Want: sleeps},
-		{Name: "readers: a lease that is not idle is given up", World: without("readers", rules{givesHeld: true}), Want: late},
-		{Name: "readers: the clocks are read before the lease is entered", World: without("readers, aged", rules{checksFirst: true}), Want: over},
-		{Name: "readers: the clocks are not read", World: without("readers, aged", rules{checksNone: true}), Want: over},
-		{Name: "readers: the bits are not looked at", World: without("readers", rules{checksNoBit: true}), Want: recalled},
-		{Name: "readers: the release of a lost lease is queued first", World: without("readers, deleted", rules{marksLate: true}), Want: late},
-		{Name: "readers: nobody is told of a loss", World: without("readers, deleted", rules{lossSilent: true}), Want: late},
-		{Name: "readers: a recall while the lease is held is dropped", World: without("readers", rules{forgetsAsk: true}), Want: waits},
-		{Name: "readers: a recall before the lease is held is dropped", World: without("readers", rules{forgetsSoon: true}), Want: waits},
-		{Name: "readers: the last one that leaves ignores the bits", World: without("readers", rules{blindUnlock: true}), Want: sleeps},
-		{Name: "readers: a writer at the gate leaves no bit", World: without("readers, writer", rules{noMark: true}), Want: sleeps},
-		{Name: "readers: a lease is given up without taking it", World: without("readers", rules{looseGiveUp: true}), Want: late},
-		{Name: "a lease begins later than it was seen to last", World: without("deleted", rules{looksEarly: true}), Want: late},
-		{Name: "readers: a lease begins later than it was seen to last", World: without("readers, deleted", rules{looksEarly: true}), Want: late},
-		{Name: "a heal follows the release", World: without("aged", rules{healsLate: true}), Want: left},
-		{Name: "a renewal that sets the key follows the release", World: without("aged", rules{renewsLate: true, renewSets: true}), Want: left},
-		{Name: "there is no quarantine", World: without("restarted", rules{noQuarantine: true}), Want: clients},
+		{Name: "a recall is lost, and polls send none", World: worlds["lossy"], Off: rules{silentPolls: true}, Want: waits},
+		{Name: "Unlock ignores the bits", World: worlds["twice"], Off: rules{blindUnlock: true}, Want: waits},
+		{Name: "a goroutine at the gate leaves no bit", World: worlds["gate"], Off: rules{noMark: true}, Want: sleeps},
+		{Name: "a goroutine that was handed the lease does not look for others", World: worlds["gate"], Off: rules{oneMark: true}, Want: sleeps},
+		{Name: "the bit of the gate is cleared late", World: worlds["gate"], Off: rules{clearsLate: true}, Want: sleeps},
+		{Name: "a lease is kept beside a goroutine that it cannot be handed to", World: worlds["stranger"], Off: rules{keepsBeside: true}, Want: sleeps},
+		{Name: "readers: a lease that is not idle is given up", World: worlds["readers"], Off: rules{givesHeld: true}, Want: late},
+		{Name: "readers: the clocks are read before the lease is entered", World: worlds["readers, aged"], Off: rules{checksFirst: true}, Want: over},
+		{Name: "readers: the clocks are not read", World: worlds["readers, aged"], Off: rules{checksNone: true}, Want: over},
+		{Name: "readers: the bits are not looked at", World: worlds["readers"], Off: rules{checksNoBit: true}, Want: recalled},
+		{Name: "readers: the release of a lost lease is queued first", World: worlds["readers, deleted"], Off: rules{marksLate: true}, Want: late},
+		{Name: "readers: nobody is told of a loss", World: worlds["readers, deleted"], Off: rules{lossSilent: true}, Want: late},
+		{Name: "readers: a recall while the lease is held is dropped", World: worlds["readers"], Off: rules{forgetsAsk: true}, Want: waits},
+		{Name: "readers: a recall before the lease is held is dropped", World: worlds["readers"], Off: rules{forgetsSoon: true}, Want: waits},
+		{Name: "readers: the last one that leaves ignores the bits", World: worlds["readers"], Off: rules{blindUnlock: true}, Want: sleeps},
+		{Name: "readers: a writer at the gate leaves no bit", World: worlds["readers, writer"], Off: rules{noMark: true}, Want: sleeps},
+		{Name: "readers: a lease is given up without taking it", World: worlds["readers"], Off: rules{looseGiveUp: true}, Want: late},
+		{Name: "a lease begins later than it was seen to last", World: worlds["deleted"], Off: rules{looksEarly: true}, Want: late},
+		{Name: "readers: a lease begins later than it was seen to last", World: worlds["readers, deleted"], Off: rules{looksEarly: true}, Want: late},
+		{Name: "a heal follows the release", World: worlds["aged"], Off: rules{healsLate: true}, Want: left},
+		{Name: "a renewal that sets the key follows the release", World: worlds["aged"], Off: rules{renewsLate: true, renewSets: true}, Want: left},
+		{Name: "there is no quarantine", World: worlds["restarted"], Off: rules{noQuarantine: true}, Want: clients},
 	}, world.explore)
 }

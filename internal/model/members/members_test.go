@@ -9,7 +9,8 @@ import (
 
 const two = "two hold the lock"
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	search := explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
@@ -122,7 +123,7 @@ func losing(w *world)   { w.losses = 1 }
 func probing(w *world)  { w.probes = true }
 
 func TestTheListIsChangedSafely(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
+	explore.Check(t, []explore.Case[world, rules]{
 		{Name: "the old server is stopped before clients change", World: stopped, Floor: 1},
 		{Name: "the same with renewals", World: stopped.with(renewed), Floor: 1},
 		{Name: "the same with a loss of memory", World: stopped.with(losing), Floor: 1},
@@ -143,21 +144,15 @@ func TestTheListIsChangedSafely(t *testing.T) {
 	}, world.explore)
 }
 
-// without returns a world without some rules.
-func (w world) without(off rules) world {
-	w.rules = off
-	return w
-}
-
 func TestEachRuleIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
-		{Name: "a client has the new list before the old server is stopped", World: stopped.without(rules{rollEarly: true}), Want: two, Steps: 14},
-		{Name: "the old server comes back, and the new one ran before", World: stopped.without(rules{comesBack: true}), Want: two, Steps: 17},
-		{Name: "the new server is started before the old one is stopped", World: replaced.without(rules{startEarly: true}), Want: two, Steps: 15},
-		{Name: "the new server is adopted, for clients with any list", World: replaced.with(adopting).without(rules{adopted: true}), Want: two, Steps: 15},
-		{Name: "two new servers are adopted, for clients with any list", World: replacedTwo.with(adopting).without(rules{adopted: true}), Want: two, Steps: 16},
-		{Name: "grow: new servers are started while a client has the old list", World: grown.without(rules{startEarly: true}), Want: two, Steps: 15},
-		{Name: "shrink: clients change before a quarantine has passed", World: shrunk.without(rules{dontWait: true}), Want: two, Steps: 13},
-		{Name: "shrink: clients change before the servers are stopped", World: shrunk.without(rules{rollEarly: true}), Want: two, Steps: 11},
+	explore.Check(t, []explore.Case[world, rules]{
+		{Name: "a client has the new list before the old server is stopped", World: stopped, Off: rules{rollEarly: true}, Want: two, Steps: 14},
+		{Name: "the old server comes back, and the new one ran before", World: stopped, Off: rules{comesBack: true}, Want: two, Steps: 17},
+		{Name: "the new server is started before the old one is stopped", World: replaced, Off: rules{startEarly: true}, Want: two, Steps: 15},
+		{Name: "the new server is adopted, for clients with any list", World: replaced.with(adopting), Off: rules{adopted: true}, Want: two, Steps: 15},
+		{Name: "two new servers are adopted, for clients with any list", World: replacedTwo.with(adopting), Off: rules{adopted: true}, Want: two, Steps: 16},
+		{Name: "grow: new servers are started while a client has the old list", World: grown, Off: rules{startEarly: true}, Want: two, Steps: 15},
+		{Name: "shrink: clients change before a quarantine has passed", World: shrunk, Off: rules{dontWait: true}, Want: two, Steps: 13},
+		{Name: "shrink: clients change before the servers are stopped", World: shrunk, Off: rules{rollEarly: true}, Want: two, Steps: 11},
 	}, world.explore)
 }

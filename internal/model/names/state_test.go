@@ -1,7 +1,6 @@
 package names
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -200,54 +199,29 @@ func (m *master) code() explore.Code {
 	return explore.Code{own, lanes}
 }
 
-// A verb is a kind of step.
-type verb uint8
-
-const (
-	begins verb = iota
-	advances
-	mergesNames
-	acquires
-	repeats
-	lapses
-	heals
-	ends
-	dies
-	executes
-	loses
-	expires
-	forgets
-	votesAgain
-	verbs
-)
-
 // An action is a step.
 type action struct {
-	verb    verb
+	verb    explore.Verb
 	client  int
 	master  int
 	command command
 }
 
-func (a action) String() string {
-	who, at := fmt.Sprintf("client %d", a.client+1), fmt.Sprintf("master %d", a.master+1)
-	switch a.verb {
-	case executes:
-		return fmt.Sprintf("%s executes the %v of %s", at, a.command, who)
-	case loses:
-		return fmt.Sprintf("the %v of %s to %s is lost", a.command, who, at)
-	case expires:
-		return "at " + at + " a key expires"
-	case forgets:
-		return at + " LOSES ITS MEMORY"
-	case votesAgain:
-		return at + " votes again"
-	case heals:
-		return who + " heals the first name at " + at
-	}
-	return who + " " + [...]string{
-		begins: "begins", advances: "HAS THE FIRST NAME", mergesNames: "has the second name, and merges them",
-		acquires: "HOLDS THE LOCK", repeats: "repeats its attempt", lapses: "sleeps until its lease of the first name is over",
-		ends: "ends its wait or lease", dies: "DIES",
-	}[a.verb]
-}
+const (
+	begins      = "%[1]s begins"
+	advances    = "%[1]s HAS THE FIRST NAME"
+	mergesNames = "%[1]s has the second name, and merges them"
+	acquires    = "%[1]s HOLDS THE LOCK"
+	repeats     = "%[1]s repeats its attempt"
+	lapses      = "%[1]s sleeps until its lease of the first name is over"
+	heals       = "%[1]s heals the first name at master %[2]d"
+	ends        = "%[1]s ends its wait or lease"
+	dies        = "%[1]s DIES"
+	executes    = "master %[2]d executes the %[3]v of %[1]s"
+	loses       = "the %[3]v of %[1]s to master %[2]d is lost"
+	expires     = "at master %[2]d a key expires"
+	forgets     = "master %[2]d LOSES ITS MEMORY"
+	votesAgain  = "master %[2]d votes again"
+)
+
+func (a action) String() string { return a.verb.Say(string(rune('A'+a.client)), a.master, a.command) }

@@ -340,7 +340,8 @@ func canonical(s state) state {
 	return s
 }
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	second := false // a second round was needed
 	r := explore.Model[state, string]{
 		Initial:    state{faults: w.faults, losses: w.forgets1},
@@ -366,29 +367,23 @@ var (
 )
 
 func TestFencesRiseBySlot(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
+	explore.Check(t, []explore.Case[world, rules]{
 		{Name: "one slot", World: oneSlot, Floor: 1},
 		{Name: "two slots", World: twoSlots, Floor: 1},
 		{Name: "a master loses its memory", World: forgetful, Floor: 1},
 	}, world.explore)
 }
 
-// without returns a world without some rules.
-func (w world) without(off rules) world {
-	w.rules = off
-	return w
-}
-
 func TestEachRuleIsNeeded(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
-		{Name: "a master acknowledges a fence without the token in the slot", World: oneSlot.without(rules{needsNoToken: true}), Want: two},
-		{Name: "a master acknowledges a fence for another slot", World: world{turns: 1, faults: 1, slots: 2}.without(rules{inAnySlot: true}), Want: two},
-		{Name: "a number is not above the last one", World: oneSlot.without(rules{notAbove: true}), Want: falls},
-		{Name: "the lowest number is the fence", World: oneSlot.without(rules{lowest: true}), Want: falls},
-		{Name: "the commit is not awaited", World: oneSlot.without(rules{notAwaited: true}), Want: falls},
-		{Name: "one acknowledgement is enough", World: oneSlot.without(rules{one: true}), Want: two},
-		{Name: "an acknowledgement counts when its slot has expired", World: oneSlot.without(rules{countsExpired: true}), Want: two},
-		{Name: "the first round has expired when the second ends", World: oneSlot.without(rules{firstExpired: true}), Want: falls},
-		{Name: "a master that has lost its number begins anew", World: forgetful.without(rules{forgets: true}), Want: falls},
+	explore.Check(t, []explore.Case[world, rules]{
+		{Name: "a master acknowledges a fence without the token in the slot", World: oneSlot, Off: rules{needsNoToken: true}, Want: two},
+		{Name: "a master acknowledges a fence for another slot", World: world{turns: 1, faults: 1, slots: 2}, Off: rules{inAnySlot: true}, Want: two},
+		{Name: "a number is not above the last one", World: oneSlot, Off: rules{notAbove: true}, Want: falls},
+		{Name: "the lowest number is the fence", World: oneSlot, Off: rules{lowest: true}, Want: falls},
+		{Name: "the commit is not awaited", World: oneSlot, Off: rules{notAwaited: true}, Want: falls},
+		{Name: "one acknowledgement is enough", World: oneSlot, Off: rules{one: true}, Want: two},
+		{Name: "an acknowledgement counts when its slot has expired", World: oneSlot, Off: rules{countsExpired: true}, Want: two},
+		{Name: "the first round has expired when the second ends", World: oneSlot, Off: rules{firstExpired: true}, Want: falls},
+		{Name: "a master that has lost its number begins anew", World: forgetful, Off: rules{forgets: true}, Want: falls},
 	}, world.explore)
 }

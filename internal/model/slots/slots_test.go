@@ -104,7 +104,8 @@ const (
 	left = "something is left"
 )
 
-func (w world) explore() explore.Result {
+func (w world) explore(off rules) explore.Result {
+	w.rules = off
 	m := explore.Model[state, string]{
 		Initial:    state{releases: w.releases, faults: w.faults, aims: w.aims},
 		Successors: w.successors,
@@ -144,7 +145,7 @@ var (
 )
 
 func TestNeverMoreThanKAndNoPermitIsLost(t *testing.T) {
-	explore.Check(t, []explore.Case[world]{
+	explore.Check(t, []explore.Case[world, rules]{
 		{Name: "aims at any moment", World: aimed, Floor: 40_000},
 		{Name: "faults, one master down, any slot", World: cut, Floor: 100_000},
 		{Name: "two clients", World: calm, Floor: 9_000},
