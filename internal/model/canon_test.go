@@ -11,23 +11,18 @@ import "github.com/redlock-go/redlock/internal/model/explore"
 func (s state) canonical() state {
 	swapped := s
 	swapped.swapClients()
-	mine, its := s.sortMasters(), swapped.sortMasters()
-	c := explore.Compare(its[:], mine[:])
-	if c == 0 { // the masters do not distinguish the clients
-		mine, its := s.clients[0].code(), s.clients[1].code()
-		c = explore.Compare([]explore.Code{its}, []explore.Code{mine})
-	}
-	if c < 0 {
+	mine, its := s.sort(), swapped.sort()
+	if explore.Compare(its[:], mine[:]) < 0 {
 		return swapped
 	}
 	return s
 }
 
-func (s *state) sortMasters() (codes [nMasters]explore.Code) {
-	for i := range s.masters {
-		codes[i] = s.masters[i].code()
-	}
-	explore.Sort(s.masters[:], codes[:])
+// sort sorts the masters, and returns the codes that distinguish s from its permutation. Those of the clients matter if
+// the masters do not distinguish them.
+func (s *state) sort() [8]explore.Code {
+	codes := explore.SortBy(s.masters[:], (*master).code)
+	codes[nMasters] = s.clients[0].code()
 	return codes
 }
 

@@ -80,13 +80,7 @@ func (w *world) commit(s *state, c int, next func(action, state)) {
 
 // granted counts the votes with the given fence. Without fences, the fence of every vote is 0.
 func (s *state) granted(c int, fence uint8) int {
-	n := 0
-	for i := range s.masters {
-		if l := &s.masters[i].lanes[c]; l.vote == counted && l.ack == fence {
-			n++
-		}
-	}
-	return n
+	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].vote == counted && m.lanes[c].ack == fence })
 }
 
 // hold turns an acquisition into a lease.
@@ -173,8 +167,8 @@ func (w *world) end(s *state, c int, v explore.Verb, next func(action, state)) {
 		if !w.forgetRefused || !refused {
 			l.sendRelease()
 		}
-		if w.healAfterRelease && s.clients[c].phase == renewing && w.room > l.len() {
-			l.queue[l.len()] = heal.with(s.clients[c].fence)
+		if w.healAfterRelease && s.clients[c].phase == renewing {
+			explore.Push(l.queue[:w.room], heal.with(s.clients[c].fence))
 		}
 	}
 	next(action{verb: v, client: c}, n)
@@ -198,11 +192,6 @@ func (s *state) close(c int) {
 func (s *state) forgetRound(m *master, c int) {
 	l := &m.lanes[c]
 	l.vote, l.ack = none, 0
-	for i := 0; i < maxRoom; {
-		if l.queue[i] == extend {
-			l.drop(i)
-		} else {
-			i++
-		}
+	for explore.Remove(l.queue[:], extend) {
 	}
 }

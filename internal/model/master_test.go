@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines what may happen at a master next: the oldest command of a client is executed or lost, the
 // TTL of its key ends, or the master loses its memory.
 
@@ -204,12 +206,7 @@ func (w *world) beginLife(s *state, i int) {
 		if l.vote == pending {
 			l.vote, l.ack = none, 0
 		}
-		for at := 0; w.dropOwed && at < l.len(); {
-			if l.queue[at] == release {
-				l.drop(at)
-			} else {
-				at++
-			}
+		for w.dropOwed && explore.Remove(l.queue[:], release) {
 		}
 	}
 	if !w.noQuarantine {

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // What must hold in every state breaks as follows.
 const (
 	oneHolder    = "TWO HOLD THE LOCK"                                           // at most one client has a lease whose validity lasts
@@ -16,12 +18,7 @@ func (w *world) check(s *state) string {
 	case s.prolonged:
 		return honestLoss
 	}
-	holders := 0
-	for c := range s.clients {
-		if cl := &s.clients[c]; cl.phase.holds() && !cl.over {
-			holders++
-		}
-	}
+	holders := explore.Count(s.clients[:], func(cl *client) bool { return cl.phase.holds() && !cl.over })
 	if holders > 1 && !w.vanish {
 		return oneHolder
 	}

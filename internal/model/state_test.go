@@ -1,6 +1,10 @@
 package model
 
-import "github.com/redlock-go/redlock/internal/model/explore"
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // Sizes of the model.
 const (
@@ -129,19 +133,12 @@ func (k command) with(fence uint8) command { return k + command(fence)*kinds }
 func (k command) kind() command            { return k % kinds }
 func (k command) fence() uint8             { return uint8(k / kinds) }
 
-func (l *lane) len() int { return explore.Len(l.queue[:]) }
-
 // drop removes the i-th command from the queue.
 func (l *lane) drop(i int) { explore.Drop(l.queue[:], i) }
 
 // has reports whether a command of that kind is under way.
 func (l *lane) has(kind command) bool {
-	for _, k := range l.queue {
-		if k.kind() == kind && k != nothing {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.queue[:], func(k command) bool { return k.kind() == kind })
 }
 
 // current reports whether the command at the head of the queue belongs to what the client is doing now. It
@@ -150,20 +147,12 @@ func (l *lane) current() bool { return !l.has(release) }
 
 // send queues a command if there is room for it and for the release that will follow. Otherwise the command
 // is lost, as with a full queue or a master that is down.
-func (w *world) send(l *lane, k command) {
-	if n := l.len(); n+2 <= w.room {
-		l.queue[n] = k
-	}
-}
+func (w *world) send(l *lane, k command) { explore.Push(l.queue[:w.room-1], k) }
 
 // sendRelease queues the release. Room for it was kept. Directly after another release it would do nothing,
 // since nothing has been sent in between.
 func (l *lane) sendRelease() {
-	switch n := l.len(); {
-	case n > 0 && l.queue[n-1] == release:
-	case n < maxRoom:
-		l.queue[n] = release
-	default:
-		panic("model: bug: no place was kept for a release")
+	if explore.Last(l.queue[:]) != release {
+		explore.MustPush(l.queue[:], release)
 	}
 }

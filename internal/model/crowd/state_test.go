@@ -3,6 +3,8 @@ package crowd
 import (
 	"cmp"
 	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 const (
@@ -104,13 +106,7 @@ func (s *state) hold(c int) {
 
 // free reports whether the lock is free, or a slot is.
 func (s *state) free() bool {
-	n := 0
-	for _, c := range s.clients {
-		if c.owns {
-			n++
-		}
-	}
-	return n < s.limit
+	return explore.Count(s.clients[:], func(c *client) bool { return c.owns }) < s.limit
 }
 
 // open reports whether a newcomer takes what is free. For a lock it looks whether somebody is live ahead of it. For a semaphore, it
@@ -158,19 +154,13 @@ func canonical(s state) state {
 		if a.queued && b.queued {
 			return 0
 		}
-		return cmp.Or(cmp.Compare(bit(b.queued), bit(a.queued)), cmp.Compare(a.code(), b.code()))
+		return cmp.Or(cmp.Compare(explore.Bit(b.queued), explore.Bit(a.queued)), cmp.Compare(a.code(), b.code()))
 	})
 	return s
 }
 
-func bit(is bool) uint32 {
-	if is {
-		return 1
-	}
-	return 0
-}
-
-func (c *client) code() uint32 {
-	return uint32(c.phase) | uint32(c.timer)<<4 | uint32(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
-		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint32(c.life)<<18 | bit(c.others)<<20
+func (c *client) code() uint64 {
+	bit := explore.Bit
+	return uint64(c.phase) | uint64(c.timer)<<4 | uint64(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
+		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint64(c.life)<<18 | bit(c.others)<<20
 }

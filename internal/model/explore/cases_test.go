@@ -43,6 +43,9 @@ func TestAQueueKeepsItsOrder(t *testing.T) {
 			t.Errorf("push %d: %v, want %v", i, got, want)
 		}
 	}
+	if Last(q[:]) != 'c' {
+		t.Errorf("last: %c, want c", Last(q[:]))
+	}
 	if got := Drop(q[:], 1); got != 'b' || q != [3]uint8{'a', 'c'} || Len(q[:]) != 2 {
 		t.Errorf("dropped %c of %v", got, q)
 	}

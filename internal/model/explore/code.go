@@ -25,13 +25,13 @@ func Sort[P any](parts []P, codes []Code) {
 	}
 }
 
-// SortBy sorts parts, of which there are 8 at most, by their codes.
-func SortBy[P any](parts []P, code func(*P) Code) {
-	var codes [8]Code
+// SortBy sorts parts, of which there are 8 at most, by their codes, and returns these.
+func SortBy[P any](parts []P, code func(*P) Code) (codes [8]Code) {
 	for i := range parts {
 		codes[i] = code(&parts[i])
 	}
 	Sort(parts, codes[:len(parts)])
+	return codes
 }
 
 // Compare compares the first codes of a and b that differ.
@@ -50,4 +50,14 @@ func Bit(b bool) uint64 {
 		return 1
 	}
 	return 0
+}
+
+// Count returns for how many parts of a state something is true.
+func Count[P any](parts []P, is func(*P) bool) (n int) {
+	for i := range parts {
+		if is(&parts[i]) {
+			n++
+		}
+	}
+	return n
 }

@@ -23,6 +23,21 @@ func Push[T comparable](q []T, v T) bool {
 	return true
 }
 
+// MustPush appends to a queue that has room.
+func MustPush[T comparable](q []T, v T) {
+	if !Push(q, v) {
+		panic("explore: bug: a queue is full")
+	}
+}
+
+// Last returns what was pushed last, or the zero value.
+func Last[T comparable](q []T) (v T) {
+	if n := Len(q); n > 0 {
+		v = q[n-1]
+	}
+	return v
+}
+
 // Drop removes and returns what is in a queue at place i.
 func Drop[T any](q []T, i int) (v T) {
 	v = q[i]
@@ -42,3 +57,11 @@ func Remove[T comparable](q []T, v T) bool {
 	}
 	return false
 }
+
+// A Lane is a queue of three places, such as what is under way on a connection.
+type Lane[T comparable] [3]T
+
+func (l *Lane[T]) Full() bool  { return l[len(l)-1] != *new(T) }
+func (l *Lane[T]) Empty() bool { return l[0] == *new(T) }
+func (l *Lane[T]) Pop() T      { return Drop(l[:], 0) }
+func (l *Lane[T]) Put(v T)     { MustPush(l[:], v) }

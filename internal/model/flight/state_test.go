@@ -66,23 +66,10 @@ type answer struct {
 	isNew   bool // the claim had not been in the queue
 }
 
-// A lane carries commands or answers in order.
-type lane[T comparable] [3]T
-
-func (l *lane[T]) full() bool  { return l[len(l)-1] != *new(T) }
-func (l *lane[T]) empty() bool { return l[0] == *new(T) }
-func (l *lane[T]) pop() T      { return explore.Drop(l[:], 0) }
-
-func (l *lane[T]) put(m T) {
-	if !explore.Push(l[:], m) {
-		panic("a lane is full")
-	}
-}
-
 // A client is R or B: what is on its way to the master, on the last connection and on the one before, and back.
 type client struct {
-	out, stray lane[command]
-	in         lane[answer]
+	out, stray explore.Lane[command]
+	in         explore.Lane[answer]
 	pending    uint8 // registrations and polls that are not answered
 	cuts       uint8 // connections that were lost since it registered
 }

@@ -24,7 +24,7 @@ func (w *world) successors(s *state, next func(string, state)) {
 // holder has R act.
 func (w *way) holder() {
 	s := w.S
-	if s.r.out.full() {
+	if s.r.out.Full() {
 		return
 	}
 	switch s.phase {
@@ -44,17 +44,17 @@ func (w *way) holder() {
 		})
 	case inside:
 		if s.left.heals > 0 {
-			w.Do("R heals", func(n *state) { n.left.heals--; n.healed = true; n.r.out.put(command{heal, ofR, false}) })
+			w.Do("R heals", func(n *state) { n.left.heals--; n.healed = true; n.r.out.Put(command{heal, ofR, false}) })
 		}
 		w.Do("the function returns", func(n *state) { n.phase = over })
 	case over:
 		sure := (s.sure || w.votesLate && w.isSure(s)) && (!s.healed || w.ignoresHeal) &&
 			(s.r.pending == 0 || w.ignoresPoll) && (!s.missed || w.ignoresNew) && (s.r.cuts == 0 || w.ignoresLink) && (!s.deaf || w.ignoresDeaf)
-		if sure && !s.r.out.full() && s.r.out[1] == (command{}) {
+		if sure && !s.r.out.Full() && s.r.out[1] == (command{}) {
 			w.Do("R publishes and releases", func(n *state) {
 				n.sure, n.voted = false, false
-				n.r.out.put(command{publish, ofR, false})
-				n.r.out.put(command{release, ofR, false})
+				n.r.out.Put(command{publish, ofR, false})
+				n.r.out.Put(command{release, ofR, false})
 			})
 		}
 	}
@@ -69,14 +69,14 @@ func (w *world) isSure(s *state) bool {
 }
 
 func (c *client) send(m command) {
-	c.out.put(m)
+	c.out.Put(m)
 	c.pending++
 }
 
 // waiter has B act.
 func (w *way) waiter() {
 	s := w.S
-	if !s.b.out.full() && s.left.calls > 0 {
+	if !s.b.out.Full() && s.left.calls > 0 {
 		name := "B calls and registers"
 		if s.claim != 0 {
 			name = "B gives up, and calls again"
@@ -84,7 +84,7 @@ func (w *way) waiter() {
 		if s.claim == 0 || s.b.out[1] == (command{}) {
 			w.Do(name, func(n *state) {
 				if n.left.calls--; n.claim != 0 {
-					n.b.out.put(command{release, n.claim, false})
+					n.b.out.Put(command{release, n.claim, false})
 				}
 				n.claim = max(n.claim+1, ofB)
 				n.late, n.unseen, n.answers = n.phase >= inside, false, false
@@ -92,7 +92,7 @@ func (w *way) waiter() {
 			})
 		}
 	}
-	if !s.b.out.full() && s.claim != 0 && s.left.pollsOfB > 0 {
+	if !s.b.out.Full() && s.claim != 0 && s.left.pollsOfB > 0 {
 		w.Do("B polls", func(n *state) { n.left.pollsOfB--; n.b.send(command{poll, n.claim, false}) })
 	}
 	for token := uint8(ofB); token <= s.claim; token++ {
@@ -114,22 +114,22 @@ const stale = "B TAKES THE RESULT OF A FUNCTION THAT BEGAN BEFORE ITS CALL"
 // traffic executes the commands of a client, and has answers arrive.
 func (w *way) traffic(name string, s *state, of func(*state) *client) {
 	c := of(s)
-	if !c.out.empty() && !c.in.full() {
+	if !c.out.Empty() && !c.in.Full() {
 		w.Do("the master executes a command of "+name, func(n *state) {
 			c := of(n)
-			if a, ok := w.execute(n, c.out.pop()); ok {
-				c.in.put(a)
+			if a, ok := w.execute(n, c.out.Pop()); ok {
+				c.in.Put(a)
 			}
 		})
 	}
-	if !c.stray.empty() {
-		w.Do("the master executes a command of "+name+" from a lost connection", func(n *state) { w.execute(n, of(n).stray.pop()) })
+	if !c.stray.Empty() {
+		w.Do("the master executes a command of "+name+" from a lost connection", func(n *state) { w.execute(n, of(n).stray.Pop()) })
 	}
-	if !c.in.empty() {
+	if !c.in.Empty() {
 		w.Do(name+" reads an answer", func(n *state) {
 			c := of(n)
 			c.pending--
-			w.learn(n, c.in.pop())
+			w.learn(n, c.in.Pop())
 		})
 	}
 }
@@ -244,11 +244,11 @@ func (w *way) misfortunes() {
 func (s *state) restart() {
 	s.r.cut()
 	s.b.cut()
-	s.r.stray, s.b.stray = lane[command]{}, lane[command]{}
+	s.r.stray, s.b.stray = explore.Lane[command]{}, explore.Lane[command]{}
 }
 
 // cut loses a connection: what was on its way may be executed later, and is never answered.
 func (c *client) cut() {
-	c.stray, c.out, c.in = c.out, lane[command]{}, lane[answer]{}
+	c.stray, c.out, c.in = c.out, explore.Lane[command]{}, explore.Lane[answer]{}
 	c.pending, c.cuts = 0, 1
 }

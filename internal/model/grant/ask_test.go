@@ -1,20 +1,15 @@
 package grant
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines what a waiter may ask again.
 
 // ask lets a waiter poll, ping, or act on a split vote.
 func (w *world) ask(s *state, c int, next func(step, state)) {
-	yes, pinged, under := 0, 0, false
-	for i := range w.masters {
-		if s.masters[i].links[c].age.ping != unsent {
-			pinged++
-		}
-	}
+	yes, under := s.granted(c), false
+	pinged := explore.Count(s.masters[:], func(m *master) bool { return m.links[c].age.ping != unsent })
 	for i := range w.masters {
 		l := &s.masters[i].links[c]
-		if l.vote&granted != 0 {
-			yes++
-		}
 		under = under || l.acquires()
 		if w.polls {
 			w.poll(s, c, i, next)

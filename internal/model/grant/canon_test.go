@@ -16,7 +16,7 @@ func (w *world) canonical(s state) state {
 		return s
 	}
 	if w.live || w.ages {
-		s.sortMasters(w.masters)
+		explore.SortBy(s.masters[:w.masters], (*master).code)
 		return s
 	}
 	var codes [mostClients]uint64
@@ -31,7 +31,7 @@ func (w *world) canonical(s state) state {
 		}
 	}
 	var best state
-	var mine [mostMasters]explore.Code
+	var mine [8]explore.Code
 	found := false
 	for i, p := range all {
 		if !w.keepsRoles(p) || permuted(codes, p) != least {
@@ -41,7 +41,7 @@ func (w *world) canonical(s state) state {
 		if i > 0 {
 			other.permute(p)
 		}
-		if its := other.sortMasters(w.masters); !found || explore.Compare(its[:], mine[:]) < 0 {
+		if its := explore.SortBy(other.masters[:w.masters], (*master).code); !found || explore.Compare(its[:], mine[:]) < 0 {
 			best, mine, found = other, its, true
 		}
 	}
@@ -93,14 +93,6 @@ func (s *state) permute(p [mostClients]uint8) {
 			m.queue[at] = place[m.queue[at]]
 		}
 	}
-}
-
-func (s *state) sortMasters(n int) (codes [mostMasters]explore.Code) {
-	for i := range n {
-		codes[i] = s.masters[i].code()
-	}
-	explore.Sort(s.masters[:n], codes[:n])
-	return codes
 }
 
 func (m *master) code() (all explore.Code) {

@@ -55,24 +55,13 @@ func (w *world) clientSteps(s *state, c int, next func(step, state)) {
 
 // send queues a command to one master, and reports whether there was room for it and for the release that
 // follows. Otherwise it is lost, as with a full queue or a master that is down.
-func (w *world) send(l *link, k command) bool {
-	n := l.len()
-	if n+2 > w.room {
-		return false
-	}
-	l.commands[n] = k
-	return true
-}
+func (w *world) send(l *link, k command) bool { return explore.Push(l.commands[:w.room-1], k) }
 
 // sendRelease queues the release, for which there is always room. It does nothing if the last command is a
 // release already.
 func (l *link) sendRelease(how command) {
-	switch n := l.len(); {
-	case n > 0 && l.commands[n-1].releases():
-	case n < mostRoom:
-		l.commands[n] = how
-	default:
-		panic("grant: bug: no place was kept for a release")
+	if !explore.Last(l.commands[:]).releases() {
+		explore.MustPush(l.commands[:], how)
 	}
 }
 
@@ -203,22 +192,17 @@ func (w *world) number(s *state, c int, fence uint8) {
 // fence to the largest that the client has read. If the clock is ahead by a quarantine, it raises the fence to
 // the clock.
 func (w *world) secondRound(s *state, c int, next func(step, state)) {
-	fence, votes, most := uint8(0), 0, 0
+	fence := uint8(0)
 	for i := range w.masters {
 		if l := &s.masters[i].links[c]; l.vote&granted != 0 {
-			votes++
 			fence = max(fence, l.fence)
 		}
 	}
 	if !w.oldNumbers {
 		fence = max(fence, s.clock)
 	}
-	for i := range w.masters {
-		if l := &s.masters[i].links[c]; l.vote&granted != 0 && l.fence == fence {
-			most++
-		}
-	}
-	if votes < w.majority() || most >= w.majority() || fence <= s.clients[c].want {
+	most := explore.Count(s.masters[:], func(m *master) bool { return m.links[c].vote&granted != 0 && m.links[c].fence == fence })
+	if s.granted(c) < w.majority() || most >= w.majority() || fence <= s.clients[c].want {
 		return
 	}
 	n := *s
@@ -289,12 +273,7 @@ func (w *world) close(s *state, c int) {
 // dropExtend drops an extension whose renewal is decided: it would only make a key stay longer, and keys stay
 // for any time.
 func (l *link) dropExtend() {
-	for at := 0; at < mostRoom; {
-		if l.commands[at] == extend {
-			l.drop(at)
-		} else {
-			at++
-		}
+	for explore.Remove(l.commands[:], extend) {
 	}
 }
 

@@ -58,7 +58,6 @@ func (w *world) check(s *state) string {
 func (w *world) stuck(s *state) bool {
 	waiters := 0
 	for c := range w.clients() {
-		yes := 0
 		switch cl := &s.clients[c]; {
 		case cl.phase == idle:
 		case cl.phase == waiting && w.tries(c):
@@ -73,11 +72,8 @@ func (w *world) stuck(s *state) bool {
 			if l.commands[0] != nothing || l.said != 0 {
 				return false
 			}
-			if l.vote&granted != 0 {
-				yes++
-			}
 		}
-		if s.clients[c].phase == waiting && (yes >= w.majority() || yes > 0 && !w.noSplitTimer) {
+		if yes := s.granted(c); s.clients[c].phase == waiting && (yes >= w.majority() || yes > 0 && !w.noSplitTimer) {
 			return false
 		}
 	}

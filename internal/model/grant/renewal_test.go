@@ -25,13 +25,7 @@ func (w *world) repeatRenewal(s *state, c int, next func(step, state)) {
 
 // commitRenewal extends the lease, and after that sets what may be missing.
 func (w *world) commitRenewal(s *state, c int, next func(step, state)) {
-	yes := 0
-	for i := range w.masters {
-		if s.masters[i].links[c].vote&granted != 0 {
-			yes++
-		}
-	}
-	if yes < w.majority() {
+	if s.granted(c) < w.majority() {
 		return
 	}
 	n := *s

@@ -189,38 +189,29 @@ func (k command) kind() command            { return k % kinds }
 func (k command) fence() uint8             { return uint8(k / kinds) }
 func (k command) releases() bool           { return k == release || k == openly || k == undo }
 
-func (l *link) len() int { return explore.Len(l.commands[:]) }
-
 // drop removes the i-th command.
 func (l *link) drop(i int) { explore.Drop(l.commands[:], i) }
 
 func (l *link) has(kind command) bool {
-	for _, k := range l.commands {
-		if k.kind() == kind && k != nothing {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.commands[:], func(k command) bool { return k.kind() == kind })
 }
 
 // acquires reports whether a registration or a poll is under way.
 func (l *link) acquires() bool { return l.has(acquire) || l.has(again) || l.has(asks) }
 
 // current reports whether what the client has at this master belongs to its present claim.
-func (l *link) current() bool {
-	for _, k := range l.commands {
-		if k.releases() {
-			return false
-		}
-	}
-	return true
-}
+func (l *link) current() bool { return !slices.ContainsFunc(l.commands[:], command.releases) }
 
 // clearVote removes the votes of a claim or a renewal that is not decided.
 func (l *link) clearVote() { l.vote, l.fence, l.age.bound = l.vote&^(granted|past), 0, 0 }
 
 // clearGrant drops a message about a grant that is under way.
 func (l *link) clearGrant() { l.said, l.number, l.age.behind = l.said&^grant, 0, false }
+
+// granted returns how many masters have voted for a client.
+func (s *state) granted(c int) int {
+	return explore.Count(s.masters[:], func(m *master) bool { return m.links[c].vote&granted != 0 })
+}
 
 // join appends o to those who wait, unless it waits.
 func (m *master) join(o owner) {
@@ -237,12 +228,7 @@ func (m *master) part(o owner) bool { return explore.Remove(m.queue[:], o) }
 
 // anyLive reports whether anybody waits who has not stopped, other than o.
 func (m *master) anyLive(o owner) bool {
-	for _, q := range m.queue {
-		if q != free && q != orphan && q != o {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.queue[:], func(q owner) bool { return q != free && q != orphan && q != o })
 }
 
 // writes reports whether an entry of a queue is a writer's.
@@ -252,12 +238,7 @@ func (w *world) writes(o owner) bool {
 
 // writerWaits reports whether a writer waits that has not stopped, other than o.
 func (w *world) writerWaits(m *master, o owner) bool {
-	for _, q := range m.queue {
-		if q != o && w.writes(q) && (q != orphan || w.grantsTheDead || !w.stops) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.queue[:], func(q owner) bool { return q != o && w.writes(q) && (q != orphan || w.grantsTheDead || !w.stops) })
 }
 
 // keepsOut reports whether somebody waits whom client c keeps out as a holder.

@@ -18,7 +18,7 @@ func (w *world) successors(s *state, next func(string, state)) {
 	if s.bad != "" {
 		return
 	}
-	y := &way{w, explore.Way[state]{S: s, Next: next}, !s.toMaster.full()}
+	y := &way{w, explore.Way[state]{S: s, Next: next}, !s.toMaster.Full()}
 	for i := range w.goers {
 		name := fmt.Sprintf("K%d ", i+1)
 		switch p := s.goers[i]; {
@@ -110,7 +110,7 @@ func (w *way) lock(i int, name string) {
 		})
 	case acquiring:
 		if s.token == s.last && w.room && s.last < 9 && s.decider == out && s.ended {
-			w.Do(name+"registers", func(n *state) { n.last++; n.toMaster.put(message{register, n.last, validity}) })
+			w.Do(name+"registers", func(n *state) { n.last++; n.toMaster.Put(message{register, n.last, validity}) })
 		}
 	default:
 		w.begin(i, name)

@@ -5,7 +5,7 @@ import "github.com/redlock-go/redlock/internal/occupancy"
 // release ends the lease, queues its release unless that was done before, and leaves the gate.
 func (s *state) release() {
 	if !s.ended {
-		s.toMaster.put(message{release, s.token, 0})
+		s.toMaster.Put(message{release, s.token, 0})
 	}
 	s.ended, s.told, s.released = true, true, true
 	s.st, s.decider = occupancy.None, out
@@ -40,7 +40,7 @@ func (w *world) hear(s *state, token uint8) {
 	switch {
 	case isIdle && w.releasesFirst && !s.ended:
 		s.ended, s.told, s.released, s.decider = true, true, true, leavesNow
-		s.toMaster.put(message{release, s.token, 0})
+		s.toMaster.Put(message{release, s.token, 0})
 	case isIdle && w.looseGiveUp:
 		s.decider = seen
 	case s.st.Held() && w.givesHeld:
@@ -107,7 +107,7 @@ func (w *way) loss() {
 		w.Do("the release of the lost lease is queued", func(n *state) {
 			n.released = true
 			n.told = n.told || w.lossSilent
-			n.toMaster.put(message{release, n.token, 0})
+			n.toMaster.Put(message{release, n.token, 0})
 		})
 	}
 	if s.ended && s.released && s.told && s.lossTook {
@@ -125,7 +125,7 @@ func (w *way) upkeep() {
 		w.Do(name, func(n *state) {
 			n.renewals--
 			n.renewing = n.renewing || k == renew
-			n.toMaster.put(message{k, n.token, left})
+			n.toMaster.Put(message{k, n.token, left})
 		})
 	}
 	if !s.ended && !s.renewing || w.renewsLate && s.ended {
@@ -139,11 +139,11 @@ func (w *way) upkeep() {
 // traffic executes commands, and has answers and recalls arrive.
 func (w *way) traffic() {
 	s := w.S
-	if !s.toMaster.empty() && !s.fromM.full() {
-		w.Do("the master executes K's "+s.toMaster[0].kind.String(), func(n *state) { w.execute(n, n.toMaster.pop(), &n.fromM) })
+	if !s.toMaster.Empty() && !s.fromM.Full() {
+		w.Do("the master executes K's "+s.toMaster[0].kind.String(), func(n *state) { w.execute(n, n.toMaster.Pop(), &n.fromM) })
 	}
-	if !s.wOut.empty() && !s.wIn.full() {
-		w.Do("the master executes W's "+s.wOut[0].kind.String(), func(n *state) { w.execute(n, n.wOut.pop(), &n.wIn) })
+	if !s.wOut.Empty() && !s.wIn.Full() {
+		w.Do("the master executes W's "+s.wOut[0].kind.String(), func(n *state) { w.execute(n, n.wOut.Pop(), &n.wIn) })
 	}
 	if s.recall != 0 && (w.room || !w.releasesFirst && !w.givesHeld) {
 		w.Do("K hears a recall", func(n *state) { token := n.recall; n.recall = 0; w.hear(n, token) })
@@ -152,7 +152,7 @@ func (w *way) traffic() {
 		w.Do("the recall is lost", func(n *state) { n.loses--; n.recall = 0 })
 	}
 	if m := s.fromM[0]; m.kind != 0 && (w.room || m.kind != granted || m.left > 0) {
-		w.Do("K learns of "+s.fromM[0].kind.String(), func(n *state) { w.learn(n, n.fromM.pop()) })
+		w.Do("K learns of "+s.fromM[0].kind.String(), func(n *state) { w.learn(n, n.fromM.Pop()) })
 	}
 }
 
@@ -167,7 +167,7 @@ func (w *world) learn(s *state, m message) {
 			s.token, s.valid, s.renewing = m.token, m.left, false
 			if m.left == 0 { // it is undone before the next registration
 				s.ended, s.told, s.released = true, true, true
-				s.toMaster.put(message{release, s.token, 0})
+				s.toMaster.Put(message{release, s.token, 0})
 				continue
 			}
 			s.ended, s.goers[i] = false, acquired
@@ -186,9 +186,9 @@ func (w *world) learn(s *state, m message) {
 // other has W lock and unlock.
 func (w *way) other() {
 	s := w.S
-	if !s.wIn.empty() {
+	if !s.wIn.Empty() {
 		w.Do("W learns of "+s.wIn[0].kind.String(), func(n *state) {
-			m := n.wIn.pop()
+			m := n.wIn.Pop()
 			if m.kind != granted || n.w != waiting || m.token != n.wToken || m.left == 0 {
 				return
 			}
@@ -199,17 +199,17 @@ func (w *way) other() {
 		})
 	}
 	switch {
-	case s.w == out && s.others > 0 && !s.wOut.full():
+	case s.w == out && s.others > 0 && !s.wOut.Full():
 		w.Do("W registers", func(n *state) {
 			n.others--
 			n.wToken = max(n.wToken, wToken) + 1
 			n.w = waiting
-			n.wOut.put(message{register, n.wToken, validity})
+			n.wOut.Put(message{register, n.wToken, validity})
 		})
-	case s.w == waiting && w.polls && s.wOut.empty() && s.wIn.empty():
-		w.Do("W polls", func(n *state) { n.wOut.put(message{poll, n.wToken, validity}) })
-	case s.w == inside && !s.wOut.full():
-		w.Do("W unlocks", func(n *state) { n.w = out; n.wOut.put(message{release, n.wToken, 0}) })
+	case s.w == waiting && w.polls && s.wOut.Empty() && s.wIn.Empty():
+		w.Do("W polls", func(n *state) { n.wOut.Put(message{poll, n.wToken, validity}) })
+	case s.w == inside && !s.wOut.Full():
+		w.Do("W unlocks", func(n *state) { n.w = out; n.wOut.Put(message{release, n.wToken, 0}) })
 	}
 }
 
@@ -234,15 +234,15 @@ func (w *way) misfortunes() {
 	w.Do("a tick passes", func(n *state) {
 		n.ticks--
 		for _, v := range []*uint8{&n.valid, &n.wLeft, &n.quarantine, &n.left} {
-			if *v > 0 {
-				*v--
-			}
+			*v -= min(*v, 1)
 		}
 		if n.left == 0 {
 			n.key = 0
 		}
 		for _, l := range []*lane{&n.toMaster, &n.fromM, &n.wOut, &n.wIn} {
-			l.tick()
+			for i := range l {
+				l[i].left -= min(l[i].left, 1)
+			}
 		}
 	})
 }

@@ -16,7 +16,7 @@ func (w *world) check(s *state) string {
 	if s.bad != "" {
 		return s.bad
 	}
-	quiet := s.toMaster.empty() && s.fromM.empty() && s.wOut.empty() && s.wIn.empty() && s.recall == 0 && s.decider == out && !s.lossTook
+	quiet := s.toMaster.Empty() && s.fromM.Empty() && s.wOut.Empty() && s.wIn.Empty() && s.recall == 0 && s.decider == out && !s.lossTook
 	if !quiet || s.ended && !(s.told && s.released) {
 		return ""
 	}

@@ -11,12 +11,12 @@ func (s *state) grantHead() {
 	if token > wToken {
 		to = &s.wIn
 	}
-	if to.full() {
+	if to.Full() {
 		return // a poll finds the key free
 	}
 	s.leaveQueue(token)
 	s.key, s.left = token, ttl
-	to.put(message{granted, token, validity})
+	to.Put(message{granted, token, validity})
 }
 
 func (s *state) leaveQueue(token uint8) { explore.Remove(s.queue[:], token) }
@@ -32,8 +32,8 @@ func (s *state) join(token uint8) {
 // execute carries out a command at the master.
 func (w *world) execute(s *state, m message, answers *lane) {
 	answer := func(k kind) {
-		if !answers.full() {
-			answers.put(message{k, m.token, m.left})
+		if !answers.Full() {
+			answers.Put(message{k, m.token, m.left})
 		}
 	}
 	switch m.kind {

@@ -115,27 +115,7 @@ type message struct {
 	left  uint8
 }
 
-// A lane carries messages in order.
-type lane [3]message
-
-func (l *lane) full() bool  { return l[len(l)-1].kind != 0 }
-func (l *lane) empty() bool { return l[0].kind == 0 }
-
-func (l *lane) pop() message { return explore.Drop(l[:], 0) }
-
-func (l *lane) put(m message) {
-	if !explore.Push(l[:], m) {
-		panic("a lane is full")
-	}
-}
-
-func (l *lane) tick() {
-	for i := range l {
-		if l[i].left > 0 {
-			l[i].left--
-		}
-	}
-}
+type lane = explore.Lane[message]
 
 type state struct {
 	// The master:
@@ -171,13 +151,8 @@ type state struct {
 	bad string // what is wrong
 }
 
-func (s *state) insiders() (n int) {
-	for _, p := range s.goers {
-		if p == inside {
-			n++
-		}
-	}
-	return n
+func (s *state) insiders() int {
+	return explore.Count(s.goers[:], func(p *phase) bool { return *p == inside })
 }
 
 // crowded reports whether goroutines hold the lock that exclude each other.

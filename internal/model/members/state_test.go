@@ -1,6 +1,10 @@
 package members
 
-import "math/bits"
+import (
+	"math/bits"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 const (
 	nServers = 5
@@ -140,11 +144,6 @@ func (sv *server) forget() {
 }
 
 // holders returns how many clients hold the lock.
-func (s *state) holders() (n int) {
-	for c := range s.clients {
-		if s.clients[c].phase.holds() {
-			n++
-		}
-	}
-	return n
+func (s *state) holders() int {
+	return explore.Count(s.clients[:], func(cl *client) bool { return cl.phase.holds() })
 }

@@ -3,6 +3,8 @@ package members
 import (
 	"fmt"
 	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // A world says what may happen. Each field of rules switches off one rule.
@@ -161,13 +163,8 @@ func (s *state) probe(i, c int) {
 }
 
 // votes returns how many votes of a client's round count.
-func (s *state) votes(c int) (n int) {
-	for i := range s.servers {
-		if s.servers[i].lanes[c].vote == counted {
-			n++
-		}
-	}
-	return n
+func (s *state) votes(c int) int {
+	return explore.Count(s.servers[:], func(sv *server) bool { return sv.lanes[c].vote == counted })
 }
 
 // restOn begins a lease that rests on the votes of the client's round.

@@ -1,6 +1,10 @@
 package names
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 // This file defines what a client may do next. It may give up or let its lease end at any time, and decide long
 // after the votes came.
@@ -56,13 +60,8 @@ func (w *world) ask(s *state, c int) {
 	}
 }
 
-func (s *state) votes(c int) (n int) {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].vote {
-			n++
-		}
-	}
-	return n
+func (s *state) votes(c int) int {
+	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].vote })
 }
 
 // commit makes a lease from a quorum of votes.
@@ -167,20 +166,15 @@ func (w *world) repeat(s *state, c int, next func(action, state)) {
 
 // busy reports whether commands of the client are under way.
 func (s *state) busy(c int) bool {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].queue[0] != nothing {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.masters[:], func(m master) bool { return m.lanes[c].queue[0] != nothing })
 }
 
 // finish queues a command that only deletes. There is room for it: see send. Two such commands in a row are one.
 func (m *master) finish(c int, k command) {
 	l := &m.lanes[c]
-	n := l.len()
-	if n == 0 || !l.queue[n-1].ends() {
-		l.queue[n] = k
+	n := explore.Len(l.queue[:])
+	if !explore.Last(l.queue[:]).ends() {
+		explore.MustPush(l.queue[:], k)
 		return
 	}
 	switch last := &l.queue[n-1]; {

@@ -96,8 +96,6 @@ func (k command) String() string {
 // ends reports whether the command only deletes. Such commands are sent until they are executed.
 func (k command) ends() bool { return k != nothing && k != setFirst && k != setSecond && k != merge }
 
-func (l *lane) len() int { return explore.Len(l.queue[:]) }
-
 // drop removes the oldest command.
 func (l *lane) drop() { explore.Drop(l.queue[:], 0) }
 
@@ -105,11 +103,7 @@ func (l *lane) has(k command) bool { return slices.Contains(l.queue[:], k) }
 
 // send queues a command if there is room for it and for two that may have to follow, which undo it. Otherwise the
 // command is lost.
-func (w *world) send(l *lane, k command) {
-	if n := l.len(); n+3 <= w.room {
-		l.queue[n] = k
-	}
-}
+func (w *world) send(l *lane, k command) { explore.Push(l.queue[:w.room-2], k) }
 
 // order returns the names of a client in the order in which it acquires them.
 func (w *world) order(c int) []int {

@@ -115,12 +115,7 @@ func (w *world) client(s *state, c int, next func(string, state)) {
 	switch cl.phase {
 	case waiting:
 		for slot := range uint8(w.slots) {
-			votes := 0
-			for i := range s.masters {
-				if s.stands(i, c, slot) && s.masters[i].out == 0 {
-					votes++
-				}
-			}
+			votes := explore.Count(s.masters[:], func(m *master) bool { return m.owner[slot] == present(c) && m.out == 0 })
 			for _, proposal := range []uint8{1, 4} {
 				if votes >= quorum {
 					n := *s
@@ -185,21 +180,11 @@ func (w *world) count(s *state, c int, next func(string, state)) {
 			n.masters[i].first[c] = a != 0 && a <= cl.fence
 		}
 	}
-	first := 0
-	for i := range n.masters {
-		if n.masters[i].first[c] {
-			first++
-		}
-	}
+	first := explore.Count(n.masters[:], func(m *master) bool { return m.first[c] })
 	if first < quorum && cl.phase == committing && !w.firstExpired {
 		return // it is over
 	}
-	have := 0
-	for _, a := range numbers {
-		if a >= cl.fence {
-			have++
-		}
-	}
+	have := explore.Count(numbers, func(a *uint8) bool { return *a >= cl.fence })
 	if have < need && !w.notAwaited {
 		n.clients[c].phase = committing
 		n.tell(c, commit)
@@ -277,12 +262,7 @@ func (w *world) master(s *state, i int, next func(string, state)) {
 // forget has an acknowledgement of a master end. A holder without a quorum of them has lost its permit.
 func (s *state) forget(i, c int) {
 	s.masters[i].acked[c], s.masters[i].first[c] = 0, false
-	left := 0
-	for j := range s.masters {
-		if s.masters[j].acked[c] >= s.clients[c].fence && s.masters[j].acked[c] > 0 {
-			left++
-		}
-	}
+	left := explore.Count(s.masters[:], func(m *master) bool { return m.acked[c] >= s.clients[c].fence && m.acked[c] > 0 })
 	if s.clients[c].phase == holding && left < quorum {
 		s.end(c)
 	}
@@ -328,9 +308,7 @@ func (m *master) code() (code explore.Code) {
 	code[0] = uint64(m.owner[0])<<32 | uint64(m.owner[1])<<24 | uint64(m.number)<<16 | uint64(m.out)
 	for c := range nClients {
 		code[1] = code[1]<<16 | uint64(m.command[c])<<8 | uint64(m.acked[c])
-		if m.first[c] {
-			code[2] |= 1 << c
-		}
+		code[2] |= explore.Bit(m.first[c]) << c
 	}
 	return code
 }

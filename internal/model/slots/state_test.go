@@ -1,6 +1,10 @@
 package slots
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
+)
 
 const (
 	nMasters = 3
@@ -85,32 +89,17 @@ func (l *lane) busy() bool { return l.commands[0] != nothing }
 func (l *lane) releasing() bool { return slices.Contains(l.commands[:], release) }
 
 // votes returns how many masters have voted for a slot of a client.
-func (s *state) votes(c, slot int) (n int) {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].votes.has(slot) {
-			n++
-		}
-	}
-	return n
+func (s *state) votes(c, slot int) int {
+	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].votes.has(slot) })
 }
 
 // voters returns how many masters have voted for any slot of a client.
-func (s *state) voters(c int) (n int) {
-	for i := range s.masters {
-		if s.masters[i].lanes[c].votes != 0 {
-			n++
-		}
-	}
-	return n
+func (s *state) voters(c int) int {
+	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].votes != 0 })
 }
 
-func (s *state) holders() (n int) {
-	for _, cl := range s.clients {
-		if cl.phase == holding {
-			n++
-		}
-	}
-	return n
+func (s *state) holders() int {
+	return explore.Count(s.clients[:], func(cl *client) bool { return cl.phase == holding })
 }
 
 // waits reports whether a client waits.
