@@ -51,104 +51,97 @@ func (w *world) initial() state {
 	return s
 }
 
+// A way has the steps from a state.
+type way struct {
+	*world
+	explore.Way[state]
+}
+
 func (w *world) successors(s *state, next func(string, state)) {
+	y := &way{w, explore.Way[state]{S: s, Next: next}}
 	for c := range s.clients {
-		w.clientSteps(s, c, next)
+		y.client(c, fmt.Sprintf("client %d", c+1))
 	}
 	for i := range s.servers {
 		if s.servers[i].life == up {
-			w.serverSteps(s, i, next)
+			y.server(i)
 		}
 	}
-	w.operatorSteps(s, next)
+	y.operator()
 }
 
-// clientSteps are those of one client.
-func (w *world) clientSteps(s *state, c int, next func(string, state)) {
-	cl := &s.clients[c]
+// client has the steps of one client.
+func (w *way) client(c int, name string) {
+	s, cl := w.S, &w.S.clients[c]
 	for i := range s.servers {
 		if cl.list.has(i) && s.servers[i].life == up && !s.servers[i].lanes[c].inspected {
-			w.inspect(s, i, c, next)
+			w.Do(name+" inspects "+serverNames[i], func(n *state) { n.inspect(i, c) })
 		}
 	}
 	switch cl.phase {
 	case idle:
-		n := *s
-		n.clients[c].phase = acquiring
-		next(fmt.Sprintf("client %d asks its masters for the lock", c+1), n)
-		w.restart(s, c, next)
+		w.Do(name+" asks its masters for the lock", func(n *state) { n.clients[c].phase = acquiring })
+		w.restart(c, name)
+		return
 	case acquiring:
-		w.askAll(s, c, next)
+		w.askAll(c, name)
 		if s.votes(c) >= cl.list.need() {
-			n := *s
-			n.clients[c].phase = holding
-			n.restOn(c)
-			next(fmt.Sprintf("client %d has a quorum and HOLDS the lock", c+1), n)
+			w.Do(name+" has a quorum and HOLDS the lock", func(n *state) { n.hold(c) })
 		}
-		w.end(s, c, next)
+		w.Do(name+" gives up", func(n *state) { n.end(c) })
+		return
 	case holding:
 		if w.renewals {
-			n := *s
-			n.clients[c].phase = renewing
-			next(fmt.Sprintf("client %d begins to renew", c+1), n)
-			w.heal(s, c, next)
+			w.Do(name+" begins to renew", func(n *state) { n.clients[c].phase = renewing })
+			w.heal(c, name)
 		}
-		w.end(s, c, next)
 	case renewing:
-		w.renew(s, c, next)
-		w.end(s, c, next)
+		w.renew(c, name)
 	}
+	w.Do("the lease of "+name+" ENDS", func(n *state) { n.end(c) })
 }
 
 // inspect has a client read the record of a memory that is new to it. Without a record, a quarantine begins.
-func (w *world) inspect(s *state, i, c int, next func(string, state)) {
-	n := *s
-	sv := &n.servers[i]
+func (s *state) inspect(i, c int) {
+	sv := &s.servers[i]
 	if !sv.record {
 		sv.record = true
 		sv.quarantined, sv.earlier = true, s.open()
 	}
 	sv.lanes[c].inspected = true
-	next(fmt.Sprintf("client %d inspects %s", c+1, serverNames[i]), n)
 }
 
 // askAll has each server execute a command of a client: a SET, or an extension.
-func (w *world) askAll(s *state, c int, next func(string, state)) {
-	set := s.clients[c].phase == acquiring
+func (w *way) askAll(c int, name string) {
+	s := w.S
+	needs, words := free, " grants the SET of "
+	if s.clients[c].phase == renewing {
+		needs, words = ownerOf(c), " extends the key of "
+	}
 	for i := range s.servers {
 		sv := &s.servers[i]
 		l := &sv.lanes[c]
-		if !s.clients[c].list.has(i) || sv.life != up || l.vote != none || !l.inspected {
+		if !s.clients[c].list.has(i) || sv.life != up || l.vote != none || !l.inspected || sv.owner != needs {
 			continue
 		}
 		if !w.probes && sv.quarantined { // the vote would not count
 			continue
 		}
-		if set && sv.owner != free || !set && sv.owner != ownerOf(c) {
-			continue
-		}
-		n := *s
-		m := &n.servers[i]
-		m.owner, m.cover = ownerOf(c), byRound
-		m.lanes[c].vote = pending
-		if !w.probes {
-			n.probe(i, c)
-		}
-		if set {
-			next(fmt.Sprintf("%s grants the SET of client %d", serverNames[i], c+1), n)
-		} else {
-			next(fmt.Sprintf("%s extends the key of client %d", serverNames[i], c+1), n)
-		}
+		w.Do(serverNames[i]+words+name, func(n *state) {
+			m := &n.servers[i]
+			m.owner, m.cover, m.lanes[c].vote = ownerOf(c), byRound, pending
+			if !w.probes {
+				n.probe(i, c)
+			}
+		})
 	}
 }
 
 // heal sets the key again. It does not count before a renewal has extended it.
-func (w *world) heal(s *state, c int, next func(string, state)) {
-	for i := range s.servers {
-		if s.clients[c].list.has(i) && s.servers[i].life == up && s.servers[i].owner == free {
-			n := *s
-			n.servers[i].owner, n.servers[i].cover = ownerOf(c), loose
-			next(fmt.Sprintf("%s is healed for client %d", serverNames[i], c+1), n)
+func (w *way) heal(c int, name string) {
+	for i, sv := range w.S.servers {
+		if w.S.clients[c].list.has(i) && sv.life == up && sv.owner == free {
+			w.Do(serverNames[i]+" is healed for "+name, func(n *state) { n.servers[i].owner, n.servers[i].cover = ownerOf(c), loose })
 		}
 	}
 }
@@ -167,8 +160,9 @@ func (s *state) votes(c int) int {
 	return explore.Count(s.servers[:], func(sv *server) bool { return sv.lanes[c].vote == counted })
 }
 
-// restOn begins a lease that rests on the votes of the client's round.
-func (s *state) restOn(c int) {
+// hold begins a lease that rests on the votes of the client's round.
+func (s *state) hold(c int) {
+	s.clients[c].phase = holding
 	for i := range s.servers {
 		sv := &s.servers[i]
 		if sv.owner == ownerOf(c) {
@@ -196,59 +190,50 @@ func (r rounds) rest(c int) rounds {
 }
 
 // renew are the steps of a renewal.
-func (w *world) renew(s *state, c int, next func(string, state)) {
-	w.askAll(s, c, next)
-	if s.votes(c) >= s.clients[c].list.need() {
-		n := *s
-		n.clients[c].phase = holding
-		n.restOn(c)
-		next(fmt.Sprintf("client %d has a quorum and its lease is RENEWED", c+1), n)
+func (w *way) renew(c int, name string) {
+	w.askAll(c, name)
+	if w.S.votes(c) >= w.S.clients[c].list.need() {
+		w.Do(name+" has a quorum and its lease is RENEWED", func(n *state) { n.hold(c) })
 	}
-	n := *s
-	for i := range n.servers {
-		sv := &n.servers[i]
-		if sv.owner == ownerOf(c) && sv.cover == byRound {
-			sv.cover = byLease
+	w.Do(name+" fails to renew", func(n *state) {
+		for i := range n.servers {
+			sv := &n.servers[i]
+			if sv.owner == ownerOf(c) && sv.cover == byRound {
+				sv.cover = byLease
+			}
+			sv.lanes[c].vote = none
 		}
-		sv.lanes[c].vote = none
-	}
-	n.close(roundOf(c))
-	n.clients[c].phase = holding
-	next(fmt.Sprintf("client %d fails to renew", c+1), n)
+		n.close(roundOf(c))
+		n.clients[c].phase = holding
+	})
 }
 
 // end ends an attempt or a lease. The release arrives, or the key expires, at any later time.
-func (w *world) end(s *state, c int, next func(string, state)) {
-	n := *s
-	n.clients[c].phase = idle
-	n.close(leaseOf(c) | roundOf(c))
-	for i := range n.servers {
-		sv := &n.servers[i]
+func (s *state) end(c int) {
+	s.clients[c].phase = idle
+	s.close(leaseOf(c) | roundOf(c))
+	for i := range s.servers {
+		sv := &s.servers[i]
 		if sv.owner == ownerOf(c) {
 			sv.owner, sv.cover = orphan, loose
 		}
 		sv.lanes[c].vote = none
 	}
-	if s.clients[c].phase == acquiring {
-		next(fmt.Sprintf("client %d gives up", c+1), n)
-		return
-	}
-	next(fmt.Sprintf("the lease of client %d ENDS", c+1), n)
 }
 
 // restart starts an idle client anew, perhaps with the other list.
-func (w *world) restart(s *state, c int, next func(string, state)) {
+func (w *way) restart(c int, name string) {
 	for _, l := range []list{w.old, w.new} {
-		if !w.freely && !(w.rolls && l == w.new && s.clients[c].list == w.old && w.mayRoll(s)) {
+		if !w.freely && !(w.rolls && l == w.new && w.S.clients[c].list == w.old && w.mayRoll(w.S)) {
 			continue
 		}
-		n := *s
+		n := *w.S
 		n.clients[c] = client{list: l}
 		for i := range n.servers {
 			n.servers[i].lanes[c] = lane{}
 		}
-		if n != *s {
-			next(fmt.Sprintf("client %d is restarted with the %s list", c+1, map[bool]string{true: "NEW", false: "old"}[l == w.new]), n)
+		if n != *w.S {
+			w.Next(name+" is restarted with the "+map[bool]string{true: "NEW", false: "old"}[l == w.new]+" list", n)
 		}
 	}
 }
@@ -268,63 +253,55 @@ func (w *world) running(s *state) bool {
 	return false
 }
 
-// serverSteps are those of one server.
-func (w *world) serverSteps(s *state, i int, next func(string, state)) {
-	sv := &s.servers[i]
+// server has the steps of one server.
+func (w *way) server(i int) {
+	sv, name := &w.S.servers[i], serverNames[i]
 	for c := range sv.lanes {
 		if sv.lanes[c].vote == pending {
-			n := *s
-			n.probe(i, c)
-			next(fmt.Sprintf("the probe of client %d is executed at %s", c+1, serverNames[i]), n)
+			w.Do(fmt.Sprintf("the probe of client %d is executed at %s", c+1, name), func(n *state) { n.probe(i, c) })
 		}
 	}
 	if sv.owner != free && sv.cover == loose {
-		n := *s
-		n.servers[i].owner = free
-		next(fmt.Sprintf("the key at %s is gone", serverNames[i]), n)
+		w.Do("the key at "+name+" is gone", func(n *state) { n.servers[i].owner = free })
 	}
-	if s.losses > 0 && sv.record {
-		n := *s
-		n.losses--
-		m := &n.servers[i]
-		m.owner, m.cover, m.record, m.quarantined, m.earlier = free, loose, false, false, 0
-		m.forget()
-		next(fmt.Sprintf("%s LOSES ITS MEMORY", serverNames[i]), n)
+	if w.S.losses > 0 && sv.record {
+		w.Do(name+" LOSES ITS MEMORY", func(n *state) {
+			n.losses--
+			m := &n.servers[i]
+			m.owner, m.cover, m.record, m.quarantined, m.earlier = free, loose, false, false, 0
+			m.forget()
+		})
 	}
 	if sv.quarantined && sv.earlier == 0 {
-		n := *s
-		n.servers[i].quarantined = false
-		next(fmt.Sprintf("the quarantine of %s is over", serverNames[i]), n)
+		w.Do("the quarantine of "+name+" is over", func(n *state) { n.servers[i].quarantined = false })
 	}
 }
 
-// operatorSteps stop and start servers.
-func (w *world) operatorSteps(s *state, next func(string, state)) {
+// operator has the steps that stop and start servers.
+func (w *way) operator() {
+	s := w.S
 	for i := range s.servers {
-		sv := &s.servers[i]
+		sv, name := &s.servers[i], serverNames[i]
 		switch {
 		case w.stops.has(i) && sv.life == up:
-			n := *s
-			n.wait = s.open()
-			n.servers[i] = server{life: gone}
-			for c := range sv.lanes { // a vote that was counted is not undone
-				if sv.lanes[c].vote == counted {
-					n.servers[i].lanes[c].vote = counted
+			w.Do(name+" is STOPPED", func(n *state) {
+				n.wait = s.open()
+				n.servers[i] = server{life: gone}
+				for c := range sv.lanes { // a vote that was counted is not undone
+					if sv.lanes[c].vote == counted {
+						n.servers[i].lanes[c].vote = counted
+					}
 				}
-			}
-			next(fmt.Sprintf("%s is STOPPED", serverNames[i]), n)
+			})
 		case w.stops.has(i) && sv.life == gone && s.returns > 0:
-			n := *s
-			n.returns--
-			n.servers[i].life = up
-			next(fmt.Sprintf("%s COMES BACK", serverNames[i]), n)
+			w.Do(name+" COMES BACK", func(n *state) { n.returns--; n.servers[i].life = up })
 		case sv.life == absent && w.mayStart(s):
-			n := *s
-			n.servers[i].life = up
-			if w.adopts {
-				w.adopt(&n.servers[i], s.open())
-			}
-			next(fmt.Sprintf("%s is STARTED", serverNames[i]), n)
+			w.Do(name+" is STARTED", func(n *state) {
+				n.servers[i].life = up
+				if w.adopts {
+					w.adopt(&n.servers[i], s.open())
+				}
+			})
 		}
 	}
 }

@@ -88,45 +88,48 @@ type state struct {
 	bad     string
 }
 
+// A way has the steps from a state.
+type way struct {
+	*world
+	explore.Way[state]
+}
+
 func (w *world) successors(s *state, next func(string, state)) {
+	y := &way{w, explore.Way[state]{S: s, Next: next}}
 	for c := range s.clients {
-		w.client(s, c, next)
+		y.client(c, string(rune('A'+c)))
 	}
 	for i := range s.masters {
-		w.master(s, i, next)
+		y.master(i)
 	}
 }
 
 func (s *state) stands(i, c int, slot uint8) bool { return s.masters[i].owner[slot] == present(c) }
 
-func (w *world) client(s *state, c int, next func(string, state)) {
-	cl := s.clients[c]
+func (w *way) client(c int, name string) {
+	cl := w.S.clients[c]
 	if cl.phase == idle {
 		if cl.turns < w.turns {
-			n := *s
-			n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
-			next(fmt.Sprintf("%c registers", 'A'+c), n)
+			w.Do(name+" registers", func(n *state) { n.clients[c] = client{phase: waiting, turns: cl.turns + 1} })
 		}
 		return
 	}
-	n := *s
-	n.end(c)
-	next(fmt.Sprintf("%c ends", 'A'+c), n)
+	w.Do(name+" ends", func(n *state) { n.end(c) })
 	switch cl.phase {
 	case waiting:
 		for slot := range uint8(w.slots) {
-			votes := explore.Count(s.masters[:], func(m *master) bool { return m.owner[slot] == present(c) && m.out == 0 })
+			if explore.Count(w.S.masters[:], func(m *master) bool { return m.owner[slot] == present(c) && m.out == 0 }) < quorum {
+				continue
+			}
 			for _, proposal := range []uint8{1, 4} {
-				if votes >= quorum {
-					n := *s
+				w.Do(fmt.Sprintf("%s wins slot %d and proposes %d", name, slot, proposal), func(n *state) {
 					n.clients[c].phase, n.clients[c].slot, n.clients[c].proposal = asking, slot, proposal
 					n.tell(c, fence)
-					next(fmt.Sprintf("%c wins slot %d and proposes %d", 'A'+c, slot, proposal), n)
-				}
+				})
 			}
 		}
 	case asking, committing:
-		w.count(s, c, next)
+		w.count(c)
 	}
 }
 
@@ -152,8 +155,8 @@ func (s *state) tell(c int, k command) {
 }
 
 // count has a client count the acknowledgements of its current round.
-func (w *world) count(s *state, c int, next func(string, state)) {
-	cl := s.clients[c]
+func (w *way) count(c int) {
+	s, cl := w.S, w.S.clients[c]
 	var numbers []uint8
 	for i := range s.masters {
 		if a := s.masters[i].acked[c]; a != 0 {
@@ -188,7 +191,7 @@ func (w *world) count(s *state, c int, next func(string, state)) {
 	if have < need && !w.notAwaited {
 		n.clients[c].phase = committing
 		n.tell(c, commit)
-		next(fmt.Sprintf("%c commits %d", 'A'+c, cl.fence), n)
+		w.Next(fmt.Sprintf("%c commits %d", 'A'+c, cl.fence), n)
 		return
 	}
 	n.clients[c].phase = holding
@@ -196,66 +199,67 @@ func (w *world) count(s *state, c int, next func(string, state)) {
 		n.bad = falls
 	}
 	n.last[cl.slot] = cl.fence
-	next(fmt.Sprintf("%c holds slot %d with fence %d", 'A'+c, cl.slot, cl.fence), n)
+	w.Next(fmt.Sprintf("%c holds slot %d with fence %d", 'A'+c, cl.slot, cl.fence), n)
 }
 
-func (w *world) master(s *state, i int, next func(string, state)) {
-	m := &s.masters[i]
+func (w *way) master(i int) {
+	s, m := w.S, &w.S.masters[i]
 	for x, o := range m.owner[:w.slots] {
 		for c, cl := range s.clients {
 			if o == nobody && (cl.phase == waiting || cl.phase != idle && int(cl.slot) == x) {
-				n := *s
-				n.masters[i].owner[x] = present(c)
-				next(fmt.Sprintf("%d gives slot %d to %c", i, x, 'A'+c), n)
+				w.Do(fmt.Sprintf("%d gives slot %d to %c", i, x, 'A'+c), func(n *state) { n.masters[i].owner[x] = present(c) })
 			}
 		}
-		n := *s
-		n.masters[i].owner[x] = nobody
 		if o > nClients {
-			next(fmt.Sprintf("%d hears that %c has ended", i, 'A'+int(o)-1-nClients), n)
-		} else if o != nobody && s.faults > 0 {
-			c := int(o) - 1
-			n.faults--
-			if int(n.clients[c].slot) == x && !w.countsExpired {
-				n.forget(i, c)
-			}
-			next(fmt.Sprintf("slot %d of %c expires at %d", x, 'A'+c, i), n)
+			w.Do(fmt.Sprintf("%d hears that %c has ended", i, 'A'+int(o)-1-nClients), func(n *state) { n.masters[i].owner[x] = nobody })
+		} else if c := int(o) - 1; o != nobody && s.faults > 0 {
+			w.Do(fmt.Sprintf("slot %d of %c expires at %d", x, 'A'+c, i), func(n *state) {
+				n.faults--
+				n.masters[i].owner[x] = nobody
+				if int(n.clients[c].slot) == x && !w.countsExpired {
+					n.forget(i, c)
+				}
+			})
 		}
 	}
 	for c, k := range m.command {
 		if k == nothing {
 			continue
 		}
-		n := *s
-		w.execute(&n, i, c)
-		next(fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c), n)
+		words := fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c)
+		w.Do(words, func(n *state) { w.execute(n, i, c) })
 		if s.faults > 0 {
-			n.faults--
-			n.masters[i].acked[c] = 0
-			next(fmt.Sprintf("%d executes command %d of %c, and the answer is lost", i, k, 'A'+c), n)
+			w.Do(words+", and the answer is lost", func(n *state) {
+				w.execute(n, i, c)
+				n.faults--
+				n.masters[i].acked[c] = 0
+			})
 		}
 	}
 	if m.out == 0 && s.losses > 0 {
-		n := *s
-		n.losses--
-		l := &n.masters[i]
-		l.owner, l.out = [nSlots]token{}, 1<<7
-		for c, cl := range s.clients {
-			n.forget(i, c)
-			if n.clients[c].phase != idle && cl.phase != idle {
-				l.out |= 1 << c
-			}
-		}
-		next(fmt.Sprintf("%d loses its memory", i), n)
+		w.Do(fmt.Sprintf("%d loses its memory", i), func(n *state) { n.lose(i) })
 	}
 	if m.out == 1<<7 { // all claims of that time have ended
-		n := *s
-		l := &n.masters[i]
-		l.out, l.number = 0, 0
-		if !w.forgets {
-			l.number = max(s.last[0], s.last[1])
+		w.Do(fmt.Sprintf("%d votes again", i), func(n *state) {
+			l := &n.masters[i]
+			l.out, l.number = 0, 0
+			if !w.forgets {
+				l.number = max(s.last[0], s.last[1])
+			}
+		})
+	}
+}
+
+// lose has a master lose its memory.
+func (s *state) lose(i int) {
+	s.losses--
+	m, before := &s.masters[i], s.clients
+	m.owner, m.out = [nSlots]token{}, 1<<7
+	for c, cl := range before {
+		s.forget(i, c)
+		if s.clients[c].phase != idle && cl.phase != idle {
+			m.out |= 1 << c
 		}
-		next(fmt.Sprintf("%d votes again", i), n)
 	}
 }
 
