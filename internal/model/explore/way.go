@@ -12,3 +12,11 @@ func (w *Way[S]) Do(name string, change func(n *S)) {
 	change(&n)
 	w.Next(name, n)
 }
+
+// Try takes a step if change reports that it can be taken.
+func (w *Way[S]) Try(name string, change func(n *S) bool) {
+	n := *w.S
+	if change(&n) {
+		w.Next(name, n)
+	}
+}

@@ -227,14 +227,13 @@ func (w *way) restart(c int, name string) {
 		if !w.freely && !(w.rolls && l == w.new && w.S.clients[c].list == w.old && w.mayRoll(w.S)) {
 			continue
 		}
-		n := *w.S
-		n.clients[c] = client{list: l}
-		for i := range n.servers {
-			n.servers[i].lanes[c] = lane{}
-		}
-		if n != *w.S {
-			w.Next(name+" is restarted with the "+map[bool]string{true: "NEW", false: "old"}[l == w.new]+" list", n)
-		}
+		w.Try(name+" is restarted with the "+map[bool]string{true: "NEW", false: "old"}[l == w.new]+" list", func(n *state) bool {
+			n.clients[c] = client{list: l}
+			for i := range n.servers {
+				n.servers[i].lanes[c] = lane{}
+			}
+			return *n != *w.S
+		})
 	}
 }
 

@@ -2,41 +2,50 @@ package slots
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
-// successors calls next for each step from a state.
+// A way has the steps from a state.
+type way struct {
+	*world
+	explore.Way[state]
+}
+
 func (w *world) successors(s *state, next func(string, state)) {
+	y := &way{w, explore.Way[state]{S: s, Next: next}}
 	if w.patient && !s.frozen {
-		n := *s
-		n.frozen = true
-		next("no holder releases any more", n)
+		y.Do("no holder releases any more", func(n *state) { n.frozen = true })
 	}
 	for c := range w.clients {
-		switch s.clients[c].phase {
-		case idle:
-			w.begin(s, c, next)
-		case waiting:
-			w.win(s, c, next)
-			if w.patient {
-				w.decide(s, c, next)
-			} else {
-				w.aimAnywhere(s, c, next)
-			}
-		case holding:
-			w.tidy(s, c, next)
-		}
-		w.end(s, c, next)
-		w.forget(s, c, next)
+		y.client(c, string(rune('A'+c)))
 	}
 	for i := range s.masters {
 		if w.alive(i) {
-			w.hear(s, i, next)
-			w.carryOut(s, i, next)
-			w.expire(s, i, next)
+			y.hear(i)
+			y.carryOut(i)
+			y.expire(i)
 		}
 	}
+}
+
+func (w *way) client(c int, name string) {
+	switch w.S.clients[c].phase {
+	case idle:
+		w.begin(c, name)
+	case waiting:
+		w.win(c, name)
+		if w.patient {
+			w.decide(c, name)
+		} else {
+			w.aimAnywhere(c, name)
+		}
+	case holding:
+		w.tidy(c, name)
+	}
+	w.end(c, name)
+	w.forget(c)
 }
 
 // tell sends a command to all masters that live. It reports false if there is no room.
@@ -49,21 +58,20 @@ func (w *world) tell(s *state, c int, k command) bool {
 	return true
 }
 
-func (w *world) begin(s *state, c int, next func(string, state)) {
-	cl := s.clients[c]
-	if cl.turns == w.turns || w.patient && s.releasing(c) {
+func (w *way) begin(c int, name string) {
+	cl := w.S.clients[c]
+	if cl.turns == w.turns || w.patient && w.S.releasing(c) {
 		return
 	}
-	n := *s
-	n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
-	if w.tell(&n, c, register) {
-		next(fmt.Sprintf("%c registers", 'A'+c), n)
-	}
+	w.Try(name+" registers", func(n *state) bool {
+		n.clients[c] = client{phase: waiting, turns: cl.turns + 1}
+		return w.tell(n, c, register)
+	})
 }
 
 // win has a client win a slot for which it has a quorum of votes. It leaves other slots.
-func (w *world) win(s *state, c int, next func(string, state)) {
-	cl := s.clients[c]
+func (w *way) win(c int, name string) {
+	s, cl := w.S, w.S.clients[c]
 	for x := range nSlots {
 		votes := s.votes(c, x)
 		if w.countsAnySlot {
@@ -72,21 +80,20 @@ func (w *world) win(s *state, c int, next func(string, state)) {
 		if votes < quorum || !cl.heeds(x) && !w.countsOthers {
 			continue
 		}
-		n := *s
-		n.clients[c].phase, n.clients[c].slot, n.clients[c].aim = holding, uint8(x), uint8(x+1)
-		sent := true
-		for i := range n.masters {
-			l := &n.masters[i].lanes[c]
-			clean := l.votes == only(x)
-			l.votes &= only(x)
-			l.messages = 0
-			if !clean && w.alive(i) && !w.noTidy && int(cl.aim) != x+1 {
-				sent = sent && explore.Push(l.commands[:], aim+command(x))
+		w.Try(fmt.Sprintf("%s wins slot %d", name, x), func(n *state) bool {
+			n.clients[c].phase, n.clients[c].slot, n.clients[c].aim = holding, uint8(x), uint8(x+1)
+			sent := true
+			for i := range n.masters {
+				l := &n.masters[i].lanes[c]
+				clean := l.votes == only(x)
+				l.votes &= only(x)
+				l.messages = 0
+				if !clean && w.alive(i) && !w.noTidy && int(cl.aim) != x+1 {
+					sent = sent && explore.Push(l.commands[:], aim+command(x))
+				}
 			}
-		}
-		if sent {
-			next(fmt.Sprintf("%c wins slot %d", 'A'+c, x), n)
-		}
+			return sent
+		})
 		if w.countsAnySlot {
 			return
 		}
@@ -94,16 +101,12 @@ func (w *world) win(s *state, c int, next func(string, state)) {
 }
 
 // aimAnywhere has a claim with votes aim at any slot at any moment.
-func (w *world) aimAnywhere(s *state, c int, next func(string, state)) {
-	if s.clients[c].aim != 0 || s.aims == 0 || s.voters(c) == 0 {
+func (w *way) aimAnywhere(c int, name string) {
+	if w.S.clients[c].aim != 0 || w.S.aims == 0 || w.S.voters(c) == 0 {
 		return
 	}
 	for x := range nSlots {
-		n := *s
-		n.aims--
-		if w.aim(&n, c, x) {
-			next(fmt.Sprintf("%c aims at %d", 'A'+c, x), n)
-		}
+		w.Try(fmt.Sprintf("%s aims at %d", name, x), func(n *state) bool { n.aims--; return w.aim(n, c, x) })
 	}
 }
 
@@ -118,30 +121,21 @@ func (w *world) aim(n *state, c, x int) bool {
 }
 
 // decide is what a claim does a round trip after its votes came, without a quorum.
-func (w *world) decide(s *state, c int, next func(string, state)) {
-	if s.busy(c) {
+func (w *way) decide(c int, name string) {
+	s := w.S
+	if s.busy(c) || slices.ContainsFunc(s.masters[:], func(m master) bool { return m.lanes[c].messages != 0 }) {
 		return
-	}
-	for i := range s.masters {
-		if s.masters[i].lanes[c].messages != 0 {
-			return
-		}
 	}
 	for x := range nSlots {
 		if s.votes(c, x) >= quorum {
 			return
 		}
 	}
-	n := *s
 	switch at, beaten := w.judge(s, c); {
 	case beaten && !w.noYield:
-		if w.give(&n, c) && w.tell(&n, c, register) {
-			next(fmt.Sprintf("%c registers anew", 'A'+c), n)
-		}
+		w.Try(name+" registers anew", func(n *state) bool { return w.give(n, c) && w.tell(n, c, register) })
 	case at >= 0 && !w.noAim:
-		if w.aim(&n, c, at) {
-			next(fmt.Sprintf("%c aims at %d", 'A'+c, at), n)
-		}
+		w.Try(fmt.Sprintf("%s aims at %d", name, at), func(n *state) bool { return w.aim(n, c, at) })
 	}
 }
 
@@ -179,37 +173,34 @@ func (w *world) judge(s *state, c int) (at int, beaten bool) {
 }
 
 // tidy is a renewal of a holder: it leaves other slots, and stands in its own.
-func (w *world) tidy(s *state, c int, next func(string, state)) {
-	if !w.patient || w.noTidy || s.busy(c) {
+func (w *way) tidy(c int, name string) {
+	if !w.patient || w.noTidy || w.S.busy(c) {
 		return
 	}
-	for i := range s.masters {
-		if !w.alive(i) {
-			continue
-		}
-		n := *s
-		w.aimAt(&n, &n.masters[i], present(c), int(s.clients[c].slot))
-		if n != *s {
-			next(fmt.Sprintf("%c renews at %d", 'A'+c, i), n)
+	for i := range w.S.masters {
+		if w.alive(i) {
+			w.Try(fmt.Sprintf("%s renews at %d", name, i), func(n *state) bool {
+				w.aimAt(n, &n.masters[i], present(c), int(n.clients[c].slot))
+				return *n != *w.S
+			})
 		}
 	}
 }
 
 // end has a holder release its permit, or a claim be given up.
-func (w *world) end(s *state, c int, next func(string, state)) {
-	cl := s.clients[c]
+func (w *way) end(c int, name string) {
+	s, cl := w.S, w.S.clients[c]
 	ends := cl.phase == waiting && !w.patient || cl.phase == holding && !s.frozen && s.releases > 0
 	if !ends || s.releasing(c) {
 		return
 	}
-	n := *s
-	if cl.phase == holding {
-		n.releases--
-	}
-	n.clients[c] = client{phase: idle, turns: cl.turns}
-	if w.give(&n, c) {
-		next(fmt.Sprintf("%c ends", 'A'+c), n)
-	}
+	w.Try(name+" ends", func(n *state) bool {
+		if cl.phase == holding {
+			n.releases--
+		}
+		n.clients[c] = client{phase: idle, turns: cl.turns}
+		return w.give(n, c)
+	})
 }
 
 // give gives the claim of a client up: its token is an earlier one from now on, and releases are sent.
@@ -241,33 +232,32 @@ func outdated(o token, c int) token {
 }
 
 // forget has a vote of a client end. A holder without a quorum of votes has lost its permit.
-func (w *world) forget(s *state, c int, next func(string, state)) {
-	if w.patient || s.faults == 0 {
+func (w *way) forget(c int) {
+	if w.patient || w.S.faults == 0 {
 		return
 	}
-	for i := range s.masters {
+	for i := range w.S.masters {
 		for x := range nSlots {
-			if !s.masters[i].lanes[c].votes.has(x) {
+			if !w.S.masters[i].lanes[c].votes.has(x) {
 				continue
 			}
-			n := *s
-			n.masters[i].lanes[c].votes &^= only(x)
-			n.faults--
-			if cl := s.clients[c]; cl.phase == holding && n.votes(c, x) < quorum {
-				n.clients[c] = client{phase: idle, turns: cl.turns}
-				if s.releasing(c) || !w.give(&n, c) {
-					continue
+			w.Try(fmt.Sprintf("the vote of %d for %c in slot %d ends", i, 'A'+c, x), func(n *state) bool {
+				n.masters[i].lanes[c].votes &^= only(x)
+				n.faults--
+				if cl := w.S.clients[c]; cl.phase == holding && n.votes(c, x) < quorum {
+					n.clients[c] = client{phase: idle, turns: cl.turns}
+					return !w.S.releasing(c) && w.give(n, c)
 				}
-			}
-			next(fmt.Sprintf("the vote of %d for %c in slot %d ends", i, 'A'+c, x), n)
+				return true
+			})
 		}
 	}
 }
 
 // carryOut has a master execute a command, or lose it.
-func (w *world) carryOut(s *state, i int, next func(string, state)) {
+func (w *way) carryOut(i int) {
 	for c := range w.clients {
-		l := &s.masters[i].lanes[c]
+		l := &w.S.masters[i].lanes[c]
 		if !l.busy() {
 			continue
 		}
@@ -277,68 +267,62 @@ func (w *world) carryOut(s *state, i int, next func(string, state)) {
 			picks = []int{0, 1}
 		}
 		for _, pick := range picks {
-			n := *s
-			explore.Drop(n.masters[i].lanes[c].commands[:], 0)
-			w.execute(&n, i, c, k, k != release && l.releasing() && !w.tokenTwice, pick)
-			next(fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c), n)
+			w.Do(fmt.Sprintf("%d executes command %d of %c", i, k, 'A'+c), func(n *state) {
+				explore.Drop(n.masters[i].lanes[c].commands[:], 0)
+				w.execute(n, i, c, k, k != release && l.releasing() && !w.tokenTwice, pick)
+			})
 		}
-		if k != release && !w.patient && s.faults > 0 {
-			n := *s
-			n.faults--
-			explore.Drop(n.masters[i].lanes[c].commands[:], 0)
-			next(fmt.Sprintf("%d loses command %d of %c", i, k, 'A'+c), n)
+		if k != release && !w.patient && w.S.faults > 0 {
+			w.Do(fmt.Sprintf("%d loses command %d of %c", i, k, 'A'+c), func(n *state) {
+				n.faults--
+				explore.Drop(n.masters[i].lanes[c].commands[:], 0)
+			})
 		}
 	}
 }
 
 // hear has a claim take an answer or a message of a master, or poll it.
-func (w *world) hear(s *state, i int, next func(string, state)) {
+func (w *way) hear(i int) {
 	for c := range w.clients {
-		if s.clients[c].phase != waiting {
+		if w.S.clients[c].phase != waiting {
 			continue
 		}
-		l := &s.masters[i].lanes[c]
+		l := &w.S.masters[i].lanes[c]
 		for x := range nSlots {
-			if !l.messages.has(x) {
-				continue
+			if l.messages.has(x) {
+				w.Do(fmt.Sprintf("%c hears of slot %d at %d", 'A'+c, x, i), func(n *state) {
+					n.masters[i].lanes[c].messages &^= only(x)
+					if n.clients[c].heeds(x) || w.countsOthers {
+						n.masters[i].lanes[c].votes |= only(x)
+					}
+				})
 			}
-			n := *s
-			n.masters[i].lanes[c].messages &^= only(x)
-			if s.clients[c].heeds(x) || w.countsOthers {
-				n.masters[i].lanes[c].votes |= only(x)
-			}
-			next(fmt.Sprintf("%c hears of slot %d at %d", 'A'+c, x, i), n)
 		}
-		if w.quiet || l.busy() && w.patient {
-			continue
-		}
-		n := *s
-		w.poll(&n, &n.masters[i], c)
-		if n != *s {
-			next(fmt.Sprintf("%c polls %d", 'A'+c, i), n)
+		if !w.quiet && !(l.busy() && w.patient) {
+			w.Try(fmt.Sprintf("%c polls %d", 'A'+c, i), func(n *state) bool {
+				w.poll(n, &n.masters[i], c)
+				return *n != *w.S
+			})
 		}
 	}
 }
 
 // expire has a slot expire whose token's client does not count the vote.
-func (w *world) expire(s *state, i int, next func(string, state)) {
-	if w.patient || s.faults == 0 {
+func (w *way) expire(i int) {
+	if w.patient || w.S.faults == 0 {
 		return
 	}
-	for x, o := range s.masters[i].owner {
-		if o == nobody {
-			continue
-		}
+	for x, o := range w.S.masters[i].owner {
 		c, ok := o.client()
-		if ok && s.masters[i].lanes[c].votes.has(x) {
+		if o == nobody || ok && w.S.masters[i].lanes[c].votes.has(x) {
 			continue
 		}
-		n := *s
-		n.faults--
-		n.masters[i].owner[x] = nobody
-		if ok {
-			n.masters[i].lanes[c].messages &^= only(x)
-		}
-		next(fmt.Sprintf("slot %d expires at %d", x, i), n)
+		w.Do(fmt.Sprintf("slot %d expires at %d", x, i), func(n *state) {
+			n.faults--
+			n.masters[i].owner[x] = nobody
+			if ok {
+				n.masters[i].lanes[c].messages &^= only(x)
+			}
+		})
 	}
 }
