@@ -31,13 +31,7 @@ func (s *state) swapClients() {
 	for i := range s.masters {
 		m := &s.masters[i]
 		m.lanes[0], m.lanes[1] = m.lanes[1], m.lanes[0]
-		m.earlier = m.earlier>>2&3 | m.earlier&3<<2
-		switch m.owner {
-		case ownerOf(0):
-			m.owner = ownerOf(1)
-		case ownerOf(1):
-			m.owner = ownerOf(0)
-		}
+		m.earlier, m.key = m.earlier.Swapped(), m.key.Swapped()
 	}
 }
 
@@ -48,7 +42,7 @@ func (m *master) code() explore.Code {
 			queues = queues<<8 | uint64(k)
 		}
 	}
-	own := uint64(m.owner)<<40 | uint64(m.cover)<<32 | uint64(m.fence)<<24 | uint64(m.past)<<16 |
+	own := uint64(m.key.Owner)<<40 | uint64(m.key.Cover)<<32 | uint64(m.fence)<<24 | uint64(m.past)<<16 |
 		uint64(m.earlier)<<8 | explore.Bit(m.quarantined)
 	votes := uint64(0)
 	for i := range m.lanes {

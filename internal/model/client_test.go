@@ -1,6 +1,9 @@
 package model
 
-import "github.com/redlock-go/redlock/internal/model/explore"
+import (
+	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
+)
 
 // This file defines what a client may do next. A client is a set of permissions rather than a program. It may
 // give up or let its lease end at any time, which covers time-outs, unlocking, lost leases and the end of
@@ -90,7 +93,7 @@ func (s *state) hold(c int, fence uint8, w *world) {
 	if w.fences {
 		s.checkFence(c, fence, w)
 		for i := range s.masters {
-			if m := &s.masters[i]; m.earlier&roundOf(c) != 0 {
+			if m := &s.masters[i]; m.earlier&rounds.Undecided(c) != 0 {
 				m.past = max(m.past, fence)
 			}
 		}
@@ -108,24 +111,12 @@ func (s *state) hold(c int, fence uint8, w *world) {
 	s.restOn(c)
 }
 
-// restOn makes the lease rest on the open round. From now on nothing protects the keys of the round before:
-// its validity may end at any moment.
+// restOn makes the lease rest on the open round.
 func (s *state) restOn(c int) {
 	for i := range s.masters {
 		m := &s.masters[i]
-		if m.owner == ownerOf(c) {
-			switch m.cover {
-			case byLease:
-				m.cover = loose
-			case byRound:
-				m.cover = byLease
-			}
-		}
-		open := m.earlier&roundOf(c) != 0
-		m.earlier &^= leaseOf(c) | roundOf(c)
-		if open {
-			m.earlier |= leaseOf(c)
-		}
+		m.key.Rest(c)
+		m.earlier = m.earlier.Rest(c)
 		m.lanes[c].vote, m.lanes[c].ack = none, 0
 	}
 }
@@ -179,10 +170,8 @@ func (s *state) close(c int) {
 	s.clients[c] = client{}
 	for i := range s.masters {
 		m := &s.masters[i]
-		if m.owner == ownerOf(c) {
-			m.cover = loose
-		}
-		m.earlier &^= leaseOf(c) | roundOf(c)
+		m.key.End(c, rounds.ByRound)
+		m.earlier &^= rounds.Lease(c) | rounds.Undecided(c)
 		s.forgetRound(m, c)
 	}
 }

@@ -40,7 +40,7 @@
 // Time has no numbers. A lease may end at any step. One rule connects keys with time. Validity is counted
 // from before the first command of a round, and is shorter than the TTL by the drift. So a key stays at its
 // master until the round that set or extended it last has ended, or a later round of the same lease has
-// replaced that round. After that the key may disappear at any moment (type cover). The rounds of different
+// replaced that round. After that the key may disappear at any moment (type rounds.Cover). The rounds of different
 // clients end in any order, as with any mixture of TTLs. This assumes clocks that run at the same rate up to
 // the drift.
 //
@@ -69,7 +69,7 @@
 // This is the case if acquisitions take a few NodeTimeouts. The rule slowAcquisition shows what happens
 // otherwise.
 //
-// Tokens have no numbers either: see type owner. States that differ only by a permutation of masters or
+// Tokens have no numbers either: see type rounds.Owner. States that differ only by a permutation of masters or
 // clients are explored once. TestPermutationsLoseNothing checks that no state is missed.
 //
 // # Results

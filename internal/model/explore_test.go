@@ -31,7 +31,7 @@ func (s *state) settle() {
 	for i := range s.masters {
 		m := &s.masters[i]
 		for c := range m.lanes {
-			for l := &m.lanes[c]; l.queue[0] == release && m.owner != ownerOf(c); {
+			for l := &m.lanes[c]; l.queue[0] == release && !m.key.Is(c); {
 				l.drop(0)
 			}
 		}

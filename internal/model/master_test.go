@@ -1,6 +1,9 @@
 package model
 
-import "github.com/redlock-go/redlock/internal/model/explore"
+import (
+	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
+)
 
 // This file defines what may happen at a master next: the oldest command of a client is executed or lost, the
 // TTL of its key ends, or the master loses its memory.
@@ -27,10 +30,10 @@ func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 			next(action{verb: overtakes, client: c, master: i, command: l.queue[0]}, n)
 		}
 	}
-	if m.owner != free && (m.cover == loose || w.vanish) {
+	if m.key.Owner != rounds.Free && (m.key.Cover == rounds.Loose || w.vanish) {
 		n := *s
-		n.masters[i].owner, n.masters[i].cover = free, loose
-		next(action{verb: expires, client: int(m.owner) - 1, master: i}, n)
+		n.masters[i].key = rounds.Key{}
+		next(action{verb: expires, client: int(m.key.Owner) - 1, master: i}, n)
 	}
 	w.restart(s, i, next)
 	w.endQuarantine(s, i, next)
@@ -44,10 +47,10 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 	k := l.queue[0]
 	l.drop(0)
 	a := action{verb: executes, client: c, master: i, command: k}
-	mine := m.owner == ownerOf(c)
+	mine := m.key.Is(c)
 	switch k.kind() {
 	case set:
-		if m.owner == free {
+		if m.key.Owner == rounds.Free {
 			w.grantSet(n, i, c, a, next)
 			return
 		}
@@ -57,23 +60,23 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 			a.done, a.fence = true, m.fence
 		}
 	case extend:
-		if m.owner == free && w.healAtOnce {
-			mine, m.owner = true, ownerOf(c)
+		if m.key.Owner == rounds.Free && w.healAtOnce {
+			mine, m.key.Owner = true, rounds.Client(c)
 		}
 		if mine {
 			a.done = true
-			m.cover = byRound
+			m.key.Cover = rounds.ByRound
 			if n.clients[c].openOver {
-				m.cover = loose
+				m.key.Cover = rounds.Loose
 			}
 			w.vote(&n, i, c, 0)
 		}
 	case heal:
-		if m.owner == free {
+		if m.key.Owner == rounds.Free {
 			a.done = true
 			// The key does not count before a renewal has extended it. So the model may let it disappear
 			// at any moment, since nothing relies on it.
-			m.owner, m.cover = ownerOf(c), loose
+			m.key = rounds.Key{Owner: rounds.Client(c)}
 			if !w.healKeepsFence {
 				m.fence = max(m.fence, k.fence())
 			}
@@ -81,7 +84,7 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 	case release:
 		if mine {
 			a.done = true
-			m.owner, m.cover = free, loose
+			m.key = rounds.Key{}
 		}
 	}
 	next(a, n)
@@ -91,10 +94,10 @@ func (w *world) execute(s *state, i, c int, next func(action, state)) {
 // proposal. The clocks of clients and masters differ, so the proposal is any of spread numbers.
 func (w *world) grantSet(s state, i, c int, a action, next func(action, state)) {
 	m, cl := &s.masters[i], &s.clients[c]
-	m.owner, m.cover = ownerOf(c), loose
+	m.key = rounds.Key{Owner: rounds.Client(c)}
 	current := cl.phase == acquiring && m.lanes[c].current()
 	if current {
-		m.cover = byRound
+		m.key.Cover = rounds.ByRound
 	}
 	a.done = true
 	clock := s.clock
@@ -177,18 +180,18 @@ func (w *world) restart(s *state, i int, next func(action, state)) {
 	n := *s
 	w.beginLife(&n, i)
 	back := n
-	n.masters[i].owner, n.masters[i].fence = free, 0
+	n.masters[i].key, n.masters[i].fence = rounds.Key{}, 0
 	next(action{verb: forgets, master: i}, n)
 	if !w.snapshots {
 		return
 	}
 	for c := range back.clients {
 		if back.clients[c].phase != idle && back.masters[i].lanes[c].current() {
-			back.masters[i].owner = ownerOf(c)
+			back.masters[i].key.Owner = rounds.Client(c)
 			next(action{verb: restores, client: c, master: i}, back)
 		}
 	}
-	back.masters[i].owner = orphan
+	back.masters[i].key.Owner = rounds.Orphan
 	next(action{verb: restores, client: nClients, master: i}, back)
 }
 
@@ -200,7 +203,7 @@ func (w *world) beginLife(s *state, i int) {
 		s.restarts--
 	}
 	m := &s.masters[i]
-	m.cover = loose
+	m.key.Cover = rounds.Loose
 	for c := range m.lanes {
 		l := &m.lanes[c]
 		if l.vote == pending {
@@ -216,15 +219,15 @@ func (w *world) beginLife(s *state, i int) {
 }
 
 // open returns the rounds that a quarantine which begins now must outlast.
-func (s *state) open(w *world) rounds {
-	var r rounds
+func (s *state) open(w *world) rounds.Set {
+	var r rounds.Set
 	for c := range s.clients {
 		cl := &s.clients[c]
 		if cl.phase.holds() && !cl.over {
-			r |= leaseOf(c)
+			r |= rounds.Lease(c)
 		}
 		if (cl.phase == acquiring || cl.phase == renewing && !cl.openOver) && !w.heldOnly {
-			r |= roundOf(c)
+			r |= rounds.Undecided(c)
 		}
 	}
 	if w.shortQuarantine {

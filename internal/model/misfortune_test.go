@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/rounds"
+
 // This file defines the faults of a client.
 
 // sleep stops a holder for longer than its leases last, and none of its clocks shows it. Its lease and its
@@ -14,13 +16,11 @@ func (w *world) sleep(s *state, c int, next func(action, state)) {
 	n.clients[c].over, n.clients[c].openOver = true, open
 	for i := range n.masters {
 		m := &n.masters[i]
-		if m.owner == ownerOf(c) {
-			m.cover = loose
-			if !w.oneByOne {
-				m.owner = free
-			}
+		m.key.End(c, rounds.ByRound)
+		if m.key.Is(c) && !w.oneByOne {
+			m.key = rounds.Key{}
 		}
-		m.earlier &^= leaseOf(c) | roundOf(c)
+		m.earlier &^= rounds.Lease(c) | rounds.Undecided(c)
 	}
 	next(action{verb: sleeps, client: c}, n)
 }
@@ -34,10 +34,8 @@ func (w *world) outlive(s *state, c int, next func(action, state)) {
 	n.clients[c].over = true
 	for i := range n.masters {
 		m := &n.masters[i]
-		if m.owner == ownerOf(c) && m.cover == byLease {
-			m.cover = loose
-		}
-		m.earlier &^= leaseOf(c)
+		m.key.End(c, rounds.ByLease)
+		m.earlier &^= rounds.Lease(c)
 	}
 	next(action{verb: outlives, client: c}, n)
 }
@@ -49,8 +47,8 @@ func (w *world) crash(s *state, c int, next func(action, state)) {
 	for i := range n.masters {
 		m := &n.masters[i]
 		m.lanes[c].queue = [maxRoom]command{}
-		if m.owner == ownerOf(c) {
-			m.owner = orphan
+		if m.key.Is(c) {
+			m.key.Owner = rounds.Orphan
 		}
 	}
 	next(action{verb: dies, client: c}, n)

@@ -25,7 +25,7 @@ func (w *world) check(s *state) string {
 	for i := range s.masters {
 		for c := range s.clients {
 			m := &s.masters[i]
-			if m.owner == ownerOf(c) && s.clients[c].phase == idle && m.lanes[c].queue[0] == nothing {
+			if m.key.Is(c) && s.clients[c].phase == idle && m.lanes[c].queue[0] == nothing {
 				return nothingLeft
 			}
 		}

@@ -1,5 +1,7 @@
 package model
 
+import "github.com/redlock-go/redlock/internal/model/rounds"
+
 // This file defines how a holder renews its lease.
 
 func (w *world) beginRenewal(s *state, c int, next func(action, state)) {
@@ -62,20 +64,17 @@ func (w *world) sendHeal(l *lane, fence uint8) {
 	w.send(l, heal.with(fence))
 }
 
-// giveUpRenewal abandons a renewal. The next renewal counts from its own beginning. Keys that the abandoned
-// renewal extended live longer than the lease, which it did not extend.
+// giveUpRenewal abandons a renewal. The next renewal counts from its own beginning.
 func (w *world) giveUpRenewal(s *state, c int, next func(action, state)) {
 	n := *s
 	cl := &n.clients[c]
 	for i := range n.masters {
 		m := &n.masters[i]
-		if m.owner == ownerOf(c) && m.cover == byRound {
-			m.cover = byLease
+		m.key.GiveUp(c)
+		if cl.over {
+			m.key.End(c, rounds.ByLease)
 		}
-		if cl.over && m.owner == ownerOf(c) {
-			m.cover = loose
-		}
-		m.earlier &^= roundOf(c)
+		m.earlier &^= rounds.Undecided(c)
 		if l := &m.lanes[c]; w.healForRetry && l.vote == none && !l.has(heal) {
 			w.sendHeal(l, cl.fence)
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
 // Sizes of the model.
@@ -31,13 +32,12 @@ type state struct {
 
 // A master is one server with everything that concerns it. So permuting these values permutes the masters.
 type master struct {
-	owner owner // the client whose key exists
-	cover cover // until when that key must stay
+	key   rounds.Key
 	fence uint8 // the highest fence seen
 	past  uint8 // the highest fence committed with votes from a memory that is lost
 
 	quarantined bool
-	earlier     rounds // rounds that began before the restart and are still open
+	earlier     rounds.Set // rounds that began before the restart and are still open
 	lanes       [nClients]lane
 }
 
@@ -74,30 +74,6 @@ const (
 
 func (p phase) holds() bool { return p == holding || p == renewing }
 
-// An owner is the client whose token a key holds. Tokens need no numbers. The commands of a client are
-// executed in order, and each SET is followed by its release. So if the release does not delete a key of the
-// client, that key cannot be there at its next SET. Only a client that dies leaves a key, and that key then
-// belongs to no client.
-type owner uint8
-
-const (
-	free   owner = 0
-	orphan owner = nClients + 1
-)
-
-func ownerOf(c int) owner { return owner(c + 1) }
-
-// A cover is the condition under which a key must stay. A master deletes a key when its TTL has run out. That
-// is after the end of validity of the round that set or extended the key last, because validity is counted
-// from before that round was sent, and is shorter by the drift.
-type cover uint8
-
-const (
-	loose   cover = iota // that round has ended or has been replaced: the key may go at any moment
-	byLease              // stays until the lease ends or a later round replaces that round
-	byRound              // stays until the undecided round ends
-)
-
 // A vote is a master's answer in the open round. Only grants are stored. Refusals and failures only make a
 // client give up, which it may do at any moment.
 type vote uint8
@@ -107,13 +83,6 @@ const (
 	pending      // granted; the probe behind it has not been executed
 	counted      // granted, and the master's memory was known and old enough
 )
-
-// rounds is a set of rounds. It contains each client's lease, which means the round that the lease rests on,
-// and each client's undecided round.
-type rounds uint8
-
-func leaseOf(c int) rounds { return 1 << (2 * c) }
-func roundOf(c int) rounds { return 2 << (2 * c) }
 
 // A command is one entry of a queue: its kind, and for raise and heal a fence.
 type command uint8

@@ -14,7 +14,7 @@ var Large = flag.Bool("large", false, "explore the larger worlds, too: minutes, 
 // strikes out one.
 type Case[W, R any] struct {
 	Name  string // of the subtest
-	World W
+	World W      // what happens in it
 	Off   R      // the rules that are struck out; the zero value: none
 	Want  string // the property that breaks; "": none
 	Steps int    // in which it breaks; 0: in any number

@@ -61,7 +61,14 @@ func Remove[T comparable](q []T, v T) bool {
 // A Lane is a queue of three places, such as what is under way on a connection.
 type Lane[T comparable] [3]T
 
-func (l *Lane[T]) Full() bool  { return l[len(l)-1] != *new(T) }
+// Full reports whether there is no room.
+func (l *Lane[T]) Full() bool { return l[len(l)-1] != *new(T) }
+
+// Empty reports whether nothing is in the lane.
 func (l *Lane[T]) Empty() bool { return l[0] == *new(T) }
-func (l *Lane[T]) Pop() T      { return Drop(l[:], 0) }
-func (l *Lane[T]) Put(v T)     { MustPush(l[:], v) }
+
+// Pop removes and returns what was put first.
+func (l *Lane[T]) Pop() T { return Drop(l[:], 0) }
+
+// Put appends to a lane that has room.
+func (l *Lane[T]) Put(v T) { MustPush(l[:], v) }

@@ -77,27 +77,19 @@ func (m *server) code() explore.Code {
 	for _, l := range m.lanes {
 		lanes = lanes<<8 | uint64(l.vote)<<1 | explore.Bit(l.inspected)
 	}
-	return explore.Code{uint64(m.life)<<32 | uint64(m.owner)<<24 | uint64(m.cover)<<16 | uint64(m.earlier)<<8 |
+	return explore.Code{uint64(m.life)<<32 | uint64(m.key.Owner)<<24 | uint64(m.key.Cover)<<16 | uint64(m.earlier)<<8 |
 		explore.Bit(m.record)<<1 | explore.Bit(m.quarantined), lanes}
 }
 
 func (s *state) swapClients() {
 	s.clients[0], s.clients[1] = s.clients[1], s.clients[0]
-	s.wait = s.wait.swapped()
+	s.wait = s.wait.Swapped()
 	for i := range s.servers {
 		m := &s.servers[i]
 		m.lanes[0], m.lanes[1] = m.lanes[1], m.lanes[0]
-		m.earlier = m.earlier.swapped()
-		switch m.owner {
-		case ownerOf(0):
-			m.owner = ownerOf(1)
-		case ownerOf(1):
-			m.owner = ownerOf(0)
-		}
+		m.earlier, m.key = m.earlier.Swapped(), m.key.Swapped()
 	}
 }
-
-func (r rounds) swapped() rounds { return r>>2&3 | r&3<<2 }
 
 var (
 	// A is stopped, then clients are restarted with the new list. B runs from the beginning.

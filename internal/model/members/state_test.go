@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
 const (
@@ -30,9 +31,9 @@ func (l list) need() int      { return l.size()/2 + 1 }
 type state struct {
 	servers [nServers]server
 	clients [nClients]client
-	losses  uint8  // of memory, still to come
-	wait    rounds // open when the last server was stopped, and still open
-	returns uint8  // of a stopped server, still to come
+	losses  uint8      // of memory, still to come
+	wait    rounds.Set // open when the last server was stopped, and still open
+	returns uint8      // of a stopped server, still to come
 }
 
 // A life says whether a server runs.
@@ -46,11 +47,10 @@ const (
 
 type server struct {
 	life        life
-	owner       owner // of the key
-	cover       cover
+	key         rounds.Key
 	quarantined bool
-	earlier     rounds // that the quarantine must outlast, and that are still open
-	record      bool   // false: the next inspection writes one, and begins a quarantine
+	earlier     rounds.Set // that the quarantine must outlast, and that are still open
+	record      bool       // false: the next inspection writes one, and begins a quarantine
 	lanes       [nClients]lane
 }
 
@@ -76,24 +76,6 @@ const (
 
 func (p phase) holds() bool { return p == holding || p == renewing }
 
-type owner uint8
-
-const (
-	free   owner = 0
-	orphan owner = nClients + 1 // a key that nobody holds a lease for
-)
-
-func ownerOf(c int) owner { return owner(c + 1) }
-
-// A cover is what the expiry of a key outlasts.
-type cover uint8
-
-const (
-	loose   cover = iota // nothing: the key may be gone at any time
-	byLease              // its owner's lease
-	byRound              // also a lease that begins with this round
-)
-
 type vote uint8
 
 const (
@@ -102,30 +84,24 @@ const (
 	counted
 )
 
-// Rounds are a set of rounds and leases of clients.
-type rounds uint8
-
-func leaseOf(c int) rounds { return 1 << (2 * c) }
-func roundOf(c int) rounds { return 2 << (2 * c) }
-
 // open returns the rounds and leases that a quarantine which begins now must outlast.
-func (s *state) open() rounds {
-	var r rounds
+func (s *state) open() rounds.Set {
+	var r rounds.Set
 	for c := range s.clients {
 		switch s.clients[c].phase {
 		case acquiring:
-			r |= roundOf(c)
+			r |= rounds.Undecided(c)
 		case renewing:
-			r |= roundOf(c) | leaseOf(c)
+			r |= rounds.Undecided(c) | rounds.Lease(c)
 		case holding:
-			r |= leaseOf(c)
+			r |= rounds.Lease(c)
 		}
 	}
 	return r
 }
 
 // close notes that rounds have ended.
-func (s *state) close(r rounds) {
+func (s *state) close(r rounds.Set) {
 	for i := range s.servers {
 		s.servers[i].earlier &^= r
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
 // A world says what may happen. Each field of rules switches off one rule.
@@ -114,14 +115,14 @@ func (s *state) inspect(i, c int) {
 // askAll has each server execute a command of a client: a SET, or an extension.
 func (w *way) askAll(c int, name string) {
 	s := w.S
-	needs, words := free, " grants the SET of "
+	needs, words := rounds.Free, " grants the SET of "
 	if s.clients[c].phase == renewing {
-		needs, words = ownerOf(c), " extends the key of "
+		needs, words = rounds.Client(c), " extends the key of "
 	}
 	for i := range s.servers {
 		sv := &s.servers[i]
 		l := &sv.lanes[c]
-		if !s.clients[c].list.has(i) || sv.life != up || l.vote != none || !l.inspected || sv.owner != needs {
+		if !s.clients[c].list.has(i) || sv.life != up || l.vote != none || !l.inspected || sv.key.Owner != needs {
 			continue
 		}
 		if !w.probes && sv.quarantined { // the vote would not count
@@ -129,7 +130,7 @@ func (w *way) askAll(c int, name string) {
 		}
 		w.Do(serverNames[i]+words+name, func(n *state) {
 			m := &n.servers[i]
-			m.owner, m.cover, m.lanes[c].vote = ownerOf(c), byRound, pending
+			m.key, m.lanes[c].vote = rounds.Key{Owner: rounds.Client(c), Cover: rounds.ByRound}, pending
 			if !w.probes {
 				n.probe(i, c)
 			}
@@ -140,8 +141,8 @@ func (w *way) askAll(c int, name string) {
 // heal sets the key again. It does not count before a renewal has extended it.
 func (w *way) heal(c int, name string) {
 	for i, sv := range w.S.servers {
-		if w.S.clients[c].list.has(i) && sv.life == up && sv.owner == free {
-			w.Do(serverNames[i]+" is healed for "+name, func(n *state) { n.servers[i].owner, n.servers[i].cover = ownerOf(c), loose })
+		if w.S.clients[c].list.has(i) && sv.life == up && sv.key.Owner == rounds.Free {
+			w.Do(serverNames[i]+" is healed for "+name, func(n *state) { n.servers[i].key = rounds.Key{Owner: rounds.Client(c)} })
 		}
 	}
 }
@@ -165,28 +166,11 @@ func (s *state) hold(c int) {
 	s.clients[c].phase = holding
 	for i := range s.servers {
 		sv := &s.servers[i]
-		if sv.owner == ownerOf(c) {
-			switch sv.cover {
-			case byLease:
-				sv.cover = loose
-			case byRound:
-				sv.cover = byLease
-			}
-		}
-		sv.earlier = sv.earlier.rest(c)
+		sv.key.Rest(c)
+		sv.earlier = sv.earlier.Rest(c)
 		sv.lanes[c].vote = none
 	}
-	s.wait = s.wait.rest(c)
-}
-
-// rest replaces a round by the lease that begins with it.
-func (r rounds) rest(c int) rounds {
-	open := r&roundOf(c) != 0
-	r &^= leaseOf(c) | roundOf(c)
-	if open {
-		r |= leaseOf(c)
-	}
-	return r
+	s.wait = s.wait.Rest(c)
 }
 
 // renew are the steps of a renewal.
@@ -198,12 +182,10 @@ func (w *way) renew(c int, name string) {
 	w.Do(name+" fails to renew", func(n *state) {
 		for i := range n.servers {
 			sv := &n.servers[i]
-			if sv.owner == ownerOf(c) && sv.cover == byRound {
-				sv.cover = byLease
-			}
+			sv.key.GiveUp(c)
 			sv.lanes[c].vote = none
 		}
-		n.close(roundOf(c))
+		n.close(rounds.Undecided(c))
 		n.clients[c].phase = holding
 	})
 }
@@ -211,11 +193,11 @@ func (w *way) renew(c int, name string) {
 // end ends an attempt or a lease. The release arrives, or the key expires, at any later time.
 func (s *state) end(c int) {
 	s.clients[c].phase = idle
-	s.close(leaseOf(c) | roundOf(c))
+	s.close(rounds.Lease(c) | rounds.Undecided(c))
 	for i := range s.servers {
 		sv := &s.servers[i]
-		if sv.owner == ownerOf(c) {
-			sv.owner, sv.cover = orphan, loose
+		if sv.key.Is(c) {
+			sv.key = rounds.Key{Owner: rounds.Orphan}
 		}
 		sv.lanes[c].vote = none
 	}
@@ -260,14 +242,14 @@ func (w *way) server(i int) {
 			w.Do(fmt.Sprintf("the probe of client %d is executed at %s", c+1, name), func(n *state) { n.probe(i, c) })
 		}
 	}
-	if sv.owner != free && sv.cover == loose {
-		w.Do("the key at "+name+" is gone", func(n *state) { n.servers[i].owner = free })
+	if sv.key.Owner != rounds.Free && sv.key.Cover == rounds.Loose {
+		w.Do("the key at "+name+" is gone", func(n *state) { n.servers[i].key = rounds.Key{} })
 	}
 	if w.S.losses > 0 && sv.record {
 		w.Do(name+" LOSES ITS MEMORY", func(n *state) {
 			n.losses--
 			m := &n.servers[i]
-			m.owner, m.cover, m.record, m.quarantined, m.earlier = free, loose, false, false, 0
+			m.key, m.record, m.quarantined, m.earlier = rounds.Key{}, false, false, 0
 			m.forget()
 		})
 	}
@@ -307,7 +289,7 @@ func (w *way) operator() {
 
 // adopt writes the record of a server that is adopted with all others that are started. If the adoption does not hold for the
 // clients, the record begins a quarantine.
-func (w *world) adopt(sv *server, open rounds) {
+func (w *world) adopt(sv *server, open rounds.Set) {
 	sv.record = true
 	if w.starts.size() != w.new.size() && !w.adopted {
 		sv.quarantined, sv.earlier = true, open

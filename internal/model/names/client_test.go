@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
 // This file defines what a client may do next. It may give up or let its lease end at any time, and decide long
@@ -83,7 +84,7 @@ func (w *world) commit(s *state, c int, next func(action, state)) {
 			cl.phase = holding
 		}
 		n.loosen(c, w.order(c))
-		n.forget(c, leaseOf(c)|roundOf(c))
+		n.forget(c, rounds.Lease(c)|rounds.Undecided(c))
 		w.ask(&n, c)
 	default:
 		merged := cl.phase == merging && w.roles[c] == 'S'
@@ -102,15 +103,15 @@ func (w *world) commit(s *state, c int, next func(action, state)) {
 func (s *state) promote(c int) {
 	for i := range s.masters {
 		m := &s.masters[i]
-		if m.earlier&roundOf(c) != 0 {
-			m.earlier |= leaseOf(c)
+		if m.earlier&rounds.Undecided(c) != 0 {
+			m.earlier |= rounds.Lease(c)
 		}
 	}
-	s.forget(c, roundOf(c))
+	s.forget(c, rounds.Undecided(c))
 }
 
 // forget drops the votes of the open round. Quarantines no longer wait for the rounds.
-func (s *state) forget(c int, which rounds) {
+func (s *state) forget(c int, which rounds.Set) {
 	for i := range s.masters {
 		s.masters[i].earlier &^= which
 		s.masters[i].lanes[c].vote = false
@@ -150,7 +151,7 @@ func (w *world) repeat(s *state, c int, next func(action, state)) {
 		n.loosen(c, names)
 	}
 	if undo != nothing || !w.sumsVotes {
-		n.forget(c, roundOf(c))
+		n.forget(c, rounds.Undecided(c))
 	}
 	for i := range n.masters {
 		if undo != nothing {
@@ -195,7 +196,7 @@ func (w *world) lapse(s *state, c int, next func(action, state)) {
 	n.clients[c].over = true
 	n.loosen(c, w.order(c)[:1])
 	for i := range n.masters {
-		n.masters[i].earlier &^= leaseOf(c)
+		n.masters[i].earlier &^= rounds.Lease(c)
 	}
 	next(action{verb: lapses, client: c}, n)
 }
@@ -234,7 +235,7 @@ func (w *world) end(s *state, c int, next func(action, state)) {
 func (w *world) close(s *state, c int) {
 	s.clients[c] = client{turns: s.clients[c].turns}
 	s.loosen(c, w.order(c))
-	s.forget(c, leaseOf(c)|roundOf(c))
+	s.forget(c, rounds.Lease(c)|rounds.Undecided(c))
 }
 
 // die ends a client before it sends its releases. What it has then belongs to no client.

@@ -1,6 +1,10 @@
 package names
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/rounds"
+)
 
 // This file defines what may happen at a master next.
 
@@ -126,10 +130,10 @@ func (w *world) restart(s *state, i int, next func(action, state)) {
 	m.quarantined, m.earlier = true, 0
 	for c := range w.roles {
 		if w.holds(s, c) > 0 {
-			m.earlier |= leaseOf(c)
+			m.earlier |= rounds.Lease(c)
 		}
 		if p := s.clients[c].phase; p == first || p == second || p == merging {
-			m.earlier |= roundOf(c)
+			m.earlier |= rounds.Undecided(c)
 		}
 	}
 	next(action{verb: forgets, master: i}, n)

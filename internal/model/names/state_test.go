@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
 // Sizes of the model.
@@ -29,7 +30,7 @@ type master struct {
 	keys        [nNames]token
 	covered     [nNames]bool // an undecided round or a lease rests on the key, so it does not expire
 	quarantined bool
-	earlier     rounds // rounds that began before the restart, and that a lease may yet rest on
+	earlier     rounds.Set // rounds that began before the restart, and that a lease may yet rest on
 	lanes       [mClients]lane
 }
 
@@ -67,12 +68,6 @@ const (
 
 func partOf(c int) token  { return token(2*c + 1) }
 func wholeOf(c int) token { return token(2*c + 2) }
-
-// rounds is a set of rounds: of each client the lease, and the round that is open.
-type rounds uint8
-
-func leaseOf(c int) rounds { return 1 << (2 * c) }
-func roundOf(c int) rounds { return 2 << (2 * c) }
 
 type command uint8
 
