@@ -20,8 +20,8 @@ func (s state) canonical() state {
 
 // sort sorts the masters, and returns the codes that distinguish s from its permutation. Those of the clients matter if
 // the masters do not distinguish them.
-func (s *state) sort() [8]explore.Code {
-	codes := explore.SortBy(s.masters[:], (*master).code)
+func (s *state) sort() [4]explore.Code {
+	codes := explore.SortBy(s.masters[:], master.code)
 	codes[nMasters] = s.clients[0].code()
 	return codes
 }
@@ -35,7 +35,7 @@ func (s *state) swapClients() {
 	}
 }
 
-func (m *master) code() explore.Code {
+func (m master) code() explore.Code {
 	queues := uint64(0)
 	for i := range m.lanes {
 		for _, k := range m.lanes[i].queue {

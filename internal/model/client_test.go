@@ -75,15 +75,13 @@ func (w *world) commit(s *state, c int, next func(action, state)) {
 			continue
 		}
 		tried |= 1 << fence
-		n := *s
-		n.hold(c, fence, w)
-		next(action{verb: commits, client: c, fence: fence}, n)
+		explore.Do(s, next, action{verb: commits, client: c, fence: fence}, func(n *state) { n.hold(c, fence, w) })
 	}
 }
 
 // granted counts the votes with the given fence. Without fences, the fence of every vote is 0.
 func (s *state) granted(c int, fence uint8) int {
-	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].vote == counted && m.lanes[c].ack == fence })
+	return explore.Count(s.masters[:], func(m master) bool { return m.lanes[c].vote == counted && m.lanes[c].ack == fence })
 }
 
 // hold turns an acquisition into a lease.

@@ -15,9 +15,7 @@ func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 		if l.queue[0] != nothing {
 			w.execute(s, i, c, next)
 			if l.queue[0] != release { // a release is owed until it is executed
-				n := *s
-				n.masters[i].lanes[c].drop(0)
-				next(action{verb: loses, client: c, master: i, command: l.queue[0]}, n)
+				explore.Do(s, next, action{verb: loses, client: c, master: i, command: l.queue[0]}, func(n *state) { n.masters[i].lanes[c].drop(0) })
 			}
 		}
 		if l.vote == pending {
@@ -31,9 +29,7 @@ func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 		}
 	}
 	if m.key.Owner != rounds.Free && (m.key.Cover == rounds.Loose || w.vanish) {
-		n := *s
-		n.masters[i].key = rounds.Key{}
-		next(action{verb: expires, client: int(m.key.Owner) - 1, master: i}, n)
+		explore.Do(s, next, action{verb: expires, client: int(m.key.Owner) - 1, master: i}, func(n *state) { n.masters[i].key = rounds.Key{} })
 	}
 	w.restart(s, i, next)
 	w.endQuarantine(s, i, next)

@@ -18,7 +18,7 @@ func (w *world) check(s *state) string {
 	case s.prolonged:
 		return honestLoss
 	}
-	holders := explore.Count(s.clients[:], func(cl *client) bool { return cl.phase.holds() && !cl.over })
+	holders := explore.Count(s.clients[:], func(cl client) bool { return cl.phase.holds() && !cl.over })
 	if holders > 1 && !w.vanish {
 		return oneHolder
 	}

@@ -1,6 +1,9 @@
 package model
 
-import "github.com/redlock-go/redlock/internal/model/rounds"
+import (
+	"github.com/redlock-go/redlock/internal/model/explore"
+	"github.com/redlock-go/redlock/internal/model/rounds"
+)
 
 // This file defines how a holder renews its lease.
 
@@ -19,11 +22,7 @@ func (w *world) beginRenewal(s *state, c int, next func(action, state)) {
 func (w *world) askAgain(s *state, c int, next func(action, state)) {
 	for i := range s.masters {
 		if l := &s.masters[i].lanes[c]; l.vote == none && !l.has(extend) {
-			n := *s
-			w.send(&n.masters[i].lanes[c], extend)
-			if n != *s {
-				next(action{verb: asksAgain, client: c, master: i}, n)
-			}
+			explore.Try(s, next, action{verb: asksAgain, client: c, master: i}, func(n *state) bool { return w.send(&n.masters[i].lanes[c], extend) })
 		}
 	}
 }

@@ -114,9 +114,9 @@ func (l *lane) has(kind command) bool {
 // does if no release is in the queue, since nothing of an acquisition follows its release.
 func (l *lane) current() bool { return !l.has(release) }
 
-// send queues a command if there is room for it and for the release that will follow. Otherwise the command
+// send queues a command, and reports whether there was room for it and for the release that will follow. Otherwise the command
 // is lost, as with a full queue or a master that is down.
-func (w *world) send(l *lane, k command) { explore.Push(l.queue[:w.room-1], k) }
+func (w *world) send(l *lane, k command) bool { return explore.Push(l.queue[:w.room-1], k) }
 
 // sendRelease queues the release. Room for it was kept. Directly after another release it would do nothing,
 // since nothing has been sent in between.

@@ -1,7 +1,6 @@
 package crowd
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -94,6 +93,8 @@ func (c *client) is() life {
 // fresh reports whether the client has joined the queue in this tick, or in the one before.
 func (c *client) fresh() bool { return c.heard <= 1 && !c.polled }
 
+func (c client) waits() bool { return c.queued }
+
 // quiet ends what the client knows and awaits.
 func (c *client) quiet(p phase) {
 	*c = client{phase: p, owns: c.owns, life: c.life, queued: c.queued, aside: c.aside, heard: c.heard, allows: c.allows}
@@ -106,7 +107,7 @@ func (s *state) hold(c int) {
 
 // free reports whether the lock is free, or a slot is.
 func (s *state) free() bool {
-	return explore.Count(s.clients[:], func(c *client) bool { return c.owns }) < s.limit
+	return explore.Count(s.clients[:], func(c client) bool { return c.owns }) < s.limit
 }
 
 // open reports whether a newcomer takes what is free. For a lock it looks whether somebody is live ahead of it. For a semaphore, it
@@ -128,15 +129,8 @@ func (s *state) held() bool {
 }
 
 // order returns the queue, those that were set aside last.
-func (s *state) order() (all []int) {
-	for _, aside := range []bool{false, true} {
-		for i := range s.clients {
-			if c := &s.clients[i]; c.queued && c.aside == aside {
-				all = append(all, i)
-			}
-		}
-	}
-	return all
+func (s *state) order() []int {
+	return explore.Order(s.clients[:], client.waits, func(c client) bool { return c.aside })
 }
 
 // ahead returns how many clients are ahead of one in the queue.
@@ -150,16 +144,11 @@ func (s *state) leave(c int) {
 
 // canonical returns the representative of the states that differ only by the names of the clients.
 func canonical(s state) state {
-	slices.SortStableFunc(s.clients[:], func(a, b client) int {
-		if a.queued && b.queued {
-			return 0
-		}
-		return cmp.Or(cmp.Compare(explore.Bit(b.queued), explore.Bit(a.queued)), cmp.Compare(a.code(), b.code()))
-	})
+	explore.SortLine(s.clients[:], client.waits, client.code)
 	return s
 }
 
-func (c *client) code() uint64 {
+func (c client) code() uint64 {
 	bit := explore.Bit
 	return uint64(c.phase) | uint64(c.timer)<<4 | uint64(c.answer)<<8 | bit(c.far)<<12 | bit(c.polled)<<13 | bit(c.told)<<14 |
 		bit(c.owns)<<15 | bit(c.nears)<<16 | bit(c.granted)<<17 | uint64(c.life)<<18 | bit(c.others)<<20

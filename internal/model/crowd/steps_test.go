@@ -2,7 +2,8 @@ package crowd
 
 import (
 	"fmt"
-	"slices"
+
+	"github.com/redlock-go/redlock/internal/model/explore"
 )
 
 // rules are what a world leaves out of the protocol.
@@ -219,22 +220,14 @@ func (w *world) register(s *state, c int) {
 
 // join puts a client at the end of the queue, and answers.
 func (w *world) join(s *state, c int, allows uint8) {
-	cl := s.clients[c]
+	at := explore.Join(s.clients[:], c, client.waits) // the names of the clients do not matter
+	cl := &s.clients[at]
 	cl.queued, cl.heard, cl.allows = true, 0, allows
 	if w.farSilent {
 		cl.allows = 0
 	}
 	cl.told = false
-	// It moves behind the others that are queued. The names of the clients do not matter.
-	all := slices.Delete(slices.Clone(s.clients[:]), c, c+1)
-	at := 0
-	for i := range all {
-		if all[i].queued {
-			at = i + 1
-		}
-	}
-	copy(s.clients[:], slices.Insert(all, at, cl))
-	s.clients[at].answer = 1 + uint8(s.ahead(at))
+	cl.answer = 1 + uint8(s.ahead(at))
 }
 
 // poll repeats the registration. A far client of a lock polls one master at a time, once it has polled all of them. If that is another

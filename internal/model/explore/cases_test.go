@@ -1,6 +1,7 @@
 package explore
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -62,5 +63,34 @@ func TestAResultMissesTheVerbsThatDoNotOccur(t *testing.T) {
 	}
 	if got := Verb("%[1]s fills master %[2]d").Say("A", 0, nil, "more"); got != "A fills master 1" {
 		t.Errorf("said: %q", got)
+	}
+}
+
+func TestALineKeepsTheOrderOfThoseThatWait(t *testing.T) {
+	type client struct {
+		name         string
+		waits, aside bool
+	}
+	waits, code := func(c client) bool { return c.waits }, func(c client) uint64 { return uint64(c.name[0]) }
+	names := func(line []client) (all string) {
+		for _, c := range line {
+			all += c.name
+		}
+		return all
+	}
+	line := []client{{name: "d"}, {"z", true, true}, {name: "c"}, {name: "y", waits: true}, {name: "b"}}
+	SortLine(line, waits, code)
+	if got := names(line); got != "zybcd" {
+		t.Fatalf("sorted: %s, want zybcd", got)
+	}
+	if at := Join(line, 3, waits); at != 2 || names(line) != "zycbd" {
+		t.Errorf("c has joined at %d: %s, want zycbd", at, names(line))
+	}
+	line[2], line[4].waits = client{name: "c"}, true
+	if at := Join(line, 2, waits); at != 4 || names(line) != "zybdc" {
+		t.Errorf("c has joined at %d: %s, want zybdc", at, names(line))
+	}
+	if got := Order(line, waits, func(c client) bool { return c.aside }); !slices.Equal(got, []int{1, 3, 0}) {
+		t.Errorf("order: %v", got)
 	}
 }

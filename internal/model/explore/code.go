@@ -25,10 +25,10 @@ func Sort[P any](parts []P, codes []Code) {
 	}
 }
 
-// SortBy sorts parts, of which there are 8 at most, by their codes, and returns these.
-func SortBy[P any](parts []P, code func(*P) Code) (codes [8]Code) {
-	for i := range parts {
-		codes[i] = code(&parts[i])
+// SortBy sorts parts, of which there are 4 at most, by their codes, and returns these.
+func SortBy[P any](parts []P, code func(P) Code) (codes [4]Code) {
+	for i, p := range parts { // not by its address, which would let each state escape to the heap
+		codes[i] = code(p)
 	}
 	Sort(parts, codes[:len(parts)])
 	return codes
@@ -53,9 +53,9 @@ func Bit(b bool) uint64 {
 }
 
 // Count returns for how many parts of a state something is true.
-func Count[P any](parts []P, is func(*P) bool) (n int) {
-	for i := range parts {
-		if is(&parts[i]) {
+func Count[P any](parts []P, is func(P) bool) (n int) {
+	for _, p := range parts {
+		if is(p) {
 			n++
 		}
 	}

@@ -86,11 +86,11 @@ func TestSortAndCompareUseTheFirstCodesThatDiffer(t *testing.T) {
 	if more := []Code{{0, 1}, {0, 2, 1}, {}}; Compare(want, more) != -1 || Compare(more, want) != 1 || Compare(want, want) != 0 {
 		t.Error("Compare does not compare the codes in order")
 	}
-	code := func(p *int) Code { return Code{0, uint64(*p)} }
+	code := func(p int) Code { return Code{0, uint64(p)} }
 	if got := SortBy([]int{3, 1, 2}, code); !slices.Equal(got[:3], want) {
 		t.Errorf("SortBy: %v", got)
 	}
-	if n := Count(parts, func(p *int) bool { return *p > 1 }); n != 2 {
+	if n := Count(parts, func(p int) bool { return p > 1 }); n != 2 {
 		t.Errorf("Count: %d, want 2", n)
 	}
 }

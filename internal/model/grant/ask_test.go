@@ -7,7 +7,7 @@ import "github.com/redlock-go/redlock/internal/model/explore"
 // ask lets a waiter poll, ping, or act on a split vote.
 func (w *world) ask(s *state, c int, next func(step, state)) {
 	yes, under := s.granted(c), false
-	pinged := explore.Count(s.masters[:], func(m *master) bool { return m.links[c].age.ping != unsent })
+	pinged := explore.Count(s.masters[:], func(m master) bool { return m.links[c].age.ping != unsent })
 	for i := range w.masters {
 		l := &s.masters[i].links[c]
 		under = under || l.acquires()
@@ -16,9 +16,7 @@ func (w *world) ask(s *state, c int, next func(step, state)) {
 		}
 		// A sends none, which saves states: the others reach a quorum with their polls. In the large world A polls too.
 		if w.ages && !w.fences && l.age.ping == unsent && c > 0 && (pinged < w.majority() || w.latePolls) {
-			n := *s
-			n.masters[i].links[c].age.ping = sent
-			next(step{verb: pings, client: c, master: i}, n)
+			explore.Do(s, next, step{verb: pings, client: c, master: i}, func(n *state) { n.masters[i].links[c].age.ping = sent })
 		}
 	}
 	switch {
@@ -52,9 +50,7 @@ func (w *world) ask(s *state, c int, next func(step, state)) {
 		}
 		w.drawHash(&n, step{verb: yields, client: c}, next)
 	default:
-		n := *s
-		n.clients[c].asked = false
-		next(step{verb: insists, client: c}, n)
+		explore.Do(s, next, step{verb: insists, client: c}, func(n *state) { n.clients[c].asked = false })
 	}
 }
 

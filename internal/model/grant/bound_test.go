@@ -50,6 +50,7 @@ type timedRules struct {
 
 // A waiter is a client.
 type waiter struct {
+	name    uint8
 	phase   phase
 	stopped bool
 	far     bool  // as far as it knows
@@ -65,7 +66,6 @@ type waiter struct {
 // A moment is a state. The clients that wait come first, in their order.
 type moment struct {
 	clients [crowdMost]waiter
-	names   [crowdMost]uint8
 	key     uint8 // 0: free; readers; else 1 + the name of a writer
 	life    uint8
 	left    bool // by a holder that was stopped
@@ -74,14 +74,16 @@ type moment struct {
 	unused  uint8
 }
 
-func (w *timed) reads(m *moment, c int) bool { return w.roles[m.names[c]] == 'R' }
+func (w *timed) reads(m *moment, c int) bool { return w.roles[m.clients[c].name] == 'R' }
 
 func (w *timed) has(m *moment, c int) bool {
 	if w.reads(m, c) {
 		return m.key == readers && m.clients[c].member > 0
 	}
-	return m.key == 1+m.names[c]
+	return m.key == 1+m.clients[c].name
 }
+
+func (c waiter) waits() bool { return c.queued }
 
 func (c *waiter) silent() bool {
 	if c.far {
@@ -93,15 +95,8 @@ func (c *waiter) silent() bool {
 func (c *waiter) unheard() bool { return c.heard > patience && !c.silent() }
 
 // order returns the clients that wait, those that were set aside last.
-func (m *moment) order() (all []int) {
-	for _, aside := range []bool{false, true} {
-		for c := range m.clients {
-			if cl := &m.clients[c]; cl.queued && cl.aside == aside {
-				all = append(all, c)
-			}
-		}
-	}
-	return all
+func (m *moment) order() []int {
+	return explore.Order(m.clients[:], waiter.waits, func(c waiter) bool { return c.aside })
 }
 
 // rank returns how many are ahead of a client in its lane.
@@ -141,7 +136,7 @@ func (w *timed) give(m *moment, c int, life uint8) {
 	if w.reads(m, c) {
 		m.key, cl.member = readers, life
 	} else {
-		m.key, m.life = 1+m.names[c], life
+		m.key, m.life = 1+m.clients[c].name, life
 	}
 }
 
@@ -221,28 +216,8 @@ func (w *timed) ask(m *moment, c int, poll bool) {
 // join has a client wait, behind all others, and answers whether it is near.
 func (w *timed) join(m *moment, c int) {
 	if !m.clients[c].queued {
-		at := 0
-		for o := range m.clients {
-			if m.clients[o].queued {
-				at = o + 1
-			}
-		}
-		cl, name := m.clients[c], m.names[c]
-		cl.queued = true
-		move := func(from, to int) {
-			for ; from < to; from++ {
-				m.clients[from], m.names[from] = m.clients[from+1], m.names[from+1]
-			}
-			for ; from > to; from-- {
-				m.clients[from], m.names[from] = m.clients[from-1], m.names[from-1]
-			}
-			m.clients[to], m.names[to] = cl, name
-		}
-		if c < at {
-			at--
-		}
-		move(c, at)
-		c = at
+		c = explore.Join(m.clients[:], c, waiter.waits)
+		m.clients[c].queued = true
 	}
 	cl := &m.clients[c]
 	cl.far, cl.nears, cl.due = w.rank(m, c) >= near, false, 1
@@ -253,8 +228,7 @@ func (w *timed) join(m *moment, c int) {
 
 func (w *timed) enter(m *moment, c int) {
 	cl := &m.clients[c]
-	life := cl.member
-	*cl = waiter{phase: holding, member: life}
+	*cl = waiter{name: cl.name, phase: holding, member: cl.member}
 	m.unused = 0
 	w.give(m, c, forLong)
 }
@@ -262,7 +236,7 @@ func (w *timed) enter(m *moment, c int) {
 // leave ends a lease.
 func (w *timed) leave(m *moment, c int) {
 	read := w.reads(m, c)
-	m.clients[c] = waiter{}
+	m.clients[c] = waiter{name: m.clients[c].name}
 	if read && slices.ContainsFunc(m.clients[:], func(o waiter) bool { return o.member > 0 }) {
 		return
 	}
@@ -277,8 +251,7 @@ func (w *timed) successors(s *moment, next func(string, moment)) {
 		do := func(what string, f func(n *moment)) {
 			n := *s
 			f(&n)
-			n.canonical(len(w.roles))
-			next(fmt.Sprintf("%c %s", 'A'+s.names[c], what), n)
+			next(fmt.Sprintf("%c %s", 'A'+s.clients[c].name, what), n)
 		}
 		switch {
 		case cl.stopped:
@@ -362,7 +335,7 @@ func (w *timed) tick(s *moment, next func(string, moment)) {
 		if cl.member > 0 && !holds {
 			cl.member--
 		}
-		if n.key == 1+n.names[c] && !holds {
+		if n.key == 1+cl.name && !holds {
 			n.life--
 		}
 	}
@@ -373,38 +346,25 @@ func (w *timed) tick(s *moment, next func(string, moment)) {
 	if used || !waits || s.left {
 		n.unused = 0
 	}
-	n.canonical(len(w.roles))
 	next("a tick", n)
 }
 
-// canonical puts the clients that do not wait behind those that do, in the order of their names.
-func (m *moment) canonical(n int) {
-	at := 0
-	for c := range n {
-		if m.clients[c].queued {
-			m.clients[at], m.clients[c] = m.clients[c], m.clients[at]
-			m.names[at], m.names[c] = m.names[c], m.names[at]
-			at++
-		}
-	}
-	for i := at; i < n; i++ {
-		for j := i; j > at && m.names[j] < m.names[j-1]; j-- {
-			m.clients[j], m.clients[j-1] = m.clients[j-1], m.clients[j]
-			m.names[j], m.names[j-1] = m.names[j-1], m.names[j]
-		}
-	}
+// canonicalMoment puts the clients that do not wait behind those that do, in the order of their names.
+func canonicalMoment(m moment) moment {
+	explore.SortLine(m.clients[:], waiter.waits, func(c waiter) uint64 { return uint64(c.name) })
+	return m
 }
 
 func (w *timed) initial() (m moment) {
 	m.stops, m.losses = w.stops, w.losses
-	for c := range m.names {
-		m.names[c] = uint8(c)
+	for c := range m.clients {
+		m.clients[c].name = uint8(c)
 	}
 	if w.silent == 0 {
 		return m
 	}
 	for c := range w.silent {
-		m.clients[c] = waiter{phase: waiting, stopped: true, queued: true, heard: patience + farPoll + 1, aside: !w.staysAhead} // it was passed over before
+		m.clients[c] = waiter{name: uint8(c), phase: waiting, stopped: true, queued: true, heard: patience + farPoll + 1, aside: !w.staysAhead} // it was passed over before
 	}
 	m.clients[w.silent].phase = holding
 	w.give(&m, w.silent, forLong)
@@ -418,6 +378,7 @@ var timedExploration = explore.Once(func(w timed, off timedRules) explore.Result
 	return explore.Model[moment, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
+		Canonical:  canonicalMoment,
 	}.Within(w.bound, func(s *moment) uint8 { return s.unused }, unused)
 })
 

@@ -16,7 +16,7 @@ func (w *world) canonical(s state) state {
 		return s
 	}
 	if w.live || w.ages {
-		explore.SortBy(s.masters[:w.masters], (*master).code)
+		explore.SortBy(s.masters[:w.masters], master.code)
 		return s
 	}
 	var codes [mostClients]uint64
@@ -31,7 +31,7 @@ func (w *world) canonical(s state) state {
 		}
 	}
 	var best state
-	var mine [8]explore.Code
+	var mine [4]explore.Code
 	found := false
 	for i, p := range all {
 		if !w.keepsRoles(p) || permuted(codes, p) != least {
@@ -41,7 +41,7 @@ func (w *world) canonical(s state) state {
 		if i > 0 {
 			other.permute(p)
 		}
-		if its := explore.SortBy(other.masters[:w.masters], (*master).code); !found || explore.Compare(its[:], mine[:]) < 0 {
+		if its := explore.SortBy(other.masters[:w.masters], master.code); !found || explore.Compare(its[:], mine[:]) < 0 {
 			best, mine, found = other, its, true
 		}
 	}
@@ -95,7 +95,7 @@ func (s *state) permute(p [mostClients]uint8) {
 	}
 }
 
-func (m *master) code() (all explore.Code) {
+func (m master) code() (all explore.Code) {
 	own := uint64(m.owner)<<40 | uint64(m.set)<<32 | uint64(m.passed)<<28 | uint64(m.last)<<24 | uint64(m.fence)<<16 | uint64(m.past)<<8 |
 		explore.Bit(m.announced)<<1 | explore.Bit(m.quarantined)
 	for i, o := range m.queue {

@@ -100,11 +100,10 @@ func (w *world) begin(s *state, c int, next func(step, state)) {
 
 // register registers a claim whose SET was not enough, with the same token.
 func (w *world) register(s *state, c int, next func(step, state)) {
-	n := *s
-	n.clients[c].phase = waiting
-	if !w.isBarger(c) && w.sendAll(&n, c, acquire) {
-		next(step{verb: stays, client: c}, n)
-	}
+	explore.Try(s, next, step{verb: stays, client: c}, func(n *state) bool {
+		n.clients[c].phase = waiting
+		return !w.isBarger(c) && w.sendAll(n, c, acquire)
+	})
 }
 
 // drawHash chooses the order of the hash of the client's fresh token among the hashes of the others.
@@ -137,9 +136,7 @@ func (w *world) commit(s *state, c int, next func(step, state)) {
 			}
 		}
 		if all && (fence >= s.clock || w.oldNumbers) {
-			n := *s
-			w.hold(&n, c, used, fence)
-			next(step{verb: commits, client: c, fence: fence}, n)
+			explore.Do(s, next, step{verb: commits, client: c, fence: fence}, func(n *state) { w.hold(n, c, used, fence) })
 		}
 	}
 }
@@ -201,7 +198,7 @@ func (w *world) secondRound(s *state, c int, next func(step, state)) {
 	if !w.oldNumbers {
 		fence = max(fence, s.clock)
 	}
-	most := explore.Count(s.masters[:], func(m *master) bool { return m.links[c].vote&granted != 0 && m.links[c].fence == fence })
+	most := explore.Count(s.masters[:], func(m master) bool { return m.links[c].vote&granted != 0 && m.links[c].fence == fence })
 	if s.granted(c) < w.majority() || most >= w.majority() || fence <= s.clients[c].want {
 		return
 	}

@@ -1,5 +1,7 @@
 package grant
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines what may happen at a master next: the oldest command of a client is executed or lost, a
 // message arrives, something expires, or the master loses its memory.
 
@@ -12,9 +14,7 @@ func (w *world) masterSteps(s *state, i int, next func(step, state)) {
 			// A release is owed until it is executed. The loss of a command that no other follows has the
 			// same effect as a late execution.
 			if w.loses && !k.releases() && l.commands[1] != nothing {
-				n := *s
-				n.masters[i].links[c].drop(0)
-				next(step{verb: loses, client: c, master: i, command: k}, n)
+				explore.Do(s, next, step{verb: loses, client: c, master: i, command: k}, func(n *state) { n.masters[i].links[c].drop(0) })
 			}
 			if w.quitOvertakes && !k.releases() && l.commands[1].releases() {
 				n := *s

@@ -1,5 +1,7 @@
 package grant
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines what arrives on a subscription.
 
 // messages delivers what a master has published to a client. A lost message is one that is never delivered.
@@ -27,13 +29,9 @@ func (w *world) messages(s *state, i, c int, next func(step, state)) {
 	if w.ages {
 		switch a := &l.age; {
 		case a.ping == sent:
-			n := *s
-			n.masters[i].links[c].age.ping = answered
-			next(step{verb: pongs, client: c, master: i}, n)
+			explore.Do(s, next, step{verb: pongs, client: c, master: i}, func(n *state) { n.masters[i].links[c].age.ping = answered })
 		case a.ping == answered && (l.said&tells == 0 || a.behind):
-			n := *s
-			n.masters[i].links[c].age.ping = received
-			next(step{verb: hearsPong, client: c, master: i}, n)
+			explore.Do(s, next, step{verb: hearsPong, client: c, master: i}, func(n *state) { n.masters[i].links[c].age.ping = received })
 		}
 	}
 }

@@ -1,5 +1,7 @@
 package grant
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines the effects of time and of restarts.
 
 // time ends the oldest mark of a client at a master: a validity that was counted from it is over. A claim is
@@ -44,9 +46,7 @@ func (w *world) expire(s *state, i int, next func(step, state)) {
 	case m.owner == free:
 		return
 	case m.owner == orphan:
-		n := *s
-		n.masters[i].owner = free
-		next(step{verb: expires, client: orphanClient, master: i}, n)
+		explore.Do(s, next, step{verb: expires, client: orphanClient, master: i}, func(n *state) { n.masters[i].owner = free })
 		return
 	case m.owner != marker:
 		if c := int(m.owner) - 1; w.mayExpire(s, i, c) {
@@ -66,14 +66,10 @@ func (w *world) expire(s *state, i int, next func(step, state)) {
 		}
 	}
 	if m.set&dead != 0 {
-		n := *s
-		w.pastMember(&n.masters[i], dead)
-		next(step{verb: expires, client: orphanClient, master: i}, n)
+		explore.Do(s, next, step{verb: expires, client: orphanClient, master: i}, func(n *state) { w.pastMember(&n.masters[i], dead) })
 	}
 	if m.set == 0 || w.lastMarks && m.last != free && m.set&bitOf(m.last) == 0 {
-		n := *s
-		n.masters[i].owner, n.masters[i].last = free, free
-		next(step{verb: expires, client: orphanClient, master: i}, n)
+		explore.Do(s, next, step{verb: expires, client: orphanClient, master: i}, func(n *state) { n.masters[i].owner, n.masters[i].last = free, free })
 	}
 }
 

@@ -1,5 +1,7 @@
 package grant
 
+import "github.com/redlock-go/redlock/internal/model/explore"
+
 // This file defines renewals. The first lease of a grant is short, and is renewed like any other.
 
 func (w *world) beginRenewal(s *state, c int, next func(step, state)) {
@@ -15,10 +17,7 @@ func (w *world) beginRenewal(s *state, c int, next func(step, state)) {
 func (w *world) repeatRenewal(s *state, c int, next func(step, state)) {
 	for i := range w.masters {
 		if l := &s.masters[i].links[c]; w.repeats && l.vote&granted == 0 && !l.has(extend) {
-			n := *s
-			if w.send(&n.masters[i].links[c], extend) {
-				next(step{verb: repeats, client: c, master: i}, n)
-			}
+			explore.Try(s, next, step{verb: repeats, client: c, master: i}, func(n *state) bool { return w.send(&n.masters[i].links[c], extend) })
 		}
 	}
 }

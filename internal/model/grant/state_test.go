@@ -210,7 +210,7 @@ func (l *link) clearGrant() { l.said, l.number, l.age.behind = l.said&^grant, 0,
 
 // granted returns how many masters have voted for a client.
 func (s *state) granted(c int) int {
-	return explore.Count(s.masters[:], func(m *master) bool { return m.links[c].vote&granted != 0 })
+	return explore.Count(s.masters[:], func(m master) bool { return m.links[c].vote&granted != 0 })
 }
 
 // join appends o to those who wait, unless it waits.

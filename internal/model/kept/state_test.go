@@ -152,7 +152,7 @@ type state struct {
 }
 
 func (s *state) insiders() int {
-	return explore.Count(s.goers[:], func(p *phase) bool { return *p == inside })
+	return explore.Count(s.goers[:], func(p phase) bool { return p == inside })
 }
 
 // crowded reports whether goroutines hold the lock that exclude each other.

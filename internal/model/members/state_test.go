@@ -121,5 +121,5 @@ func (sv *server) forget() {
 
 // holders returns how many clients hold the lock.
 func (s *state) holders() int {
-	return explore.Count(s.clients[:], func(cl *client) bool { return cl.phase.holds() })
+	return explore.Count(s.clients[:], func(cl client) bool { return cl.phase.holds() })
 }

@@ -158,7 +158,7 @@ func (s *state) probe(i, c int) {
 
 // votes returns how many votes of a client's round count.
 func (s *state) votes(c int) int {
-	return explore.Count(s.servers[:], func(sv *server) bool { return sv.lanes[c].vote == counted })
+	return explore.Count(s.servers[:], func(sv server) bool { return sv.lanes[c].vote == counted })
 }
 
 // hold begins a lease that rests on the votes of the client's round.

@@ -62,7 +62,7 @@ func (w *world) ask(s *state, c int) {
 }
 
 func (s *state) votes(c int) int {
-	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].vote })
+	return explore.Count(s.masters[:], func(m master) bool { return m.lanes[c].vote })
 }
 
 // commit makes a lease from a quorum of votes.
@@ -209,11 +209,7 @@ func (w *world) heal(s *state, c int, next func(action, state)) {
 		if m.keys[name] != free || m.lanes[c].has(setFirst) {
 			continue
 		}
-		n := *s
-		w.send(&n.masters[i].lanes[c], setFirst)
-		if n != *s {
-			next(action{verb: heals, client: c, master: i}, n)
-		}
+		explore.Try(s, next, action{verb: heals, client: c, master: i}, func(n *state) bool { return w.send(&n.masters[i].lanes[c], setFirst) })
 	}
 }
 

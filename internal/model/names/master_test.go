@@ -3,6 +3,7 @@ package names
 import (
 	"slices"
 
+	"github.com/redlock-go/redlock/internal/model/explore"
 	"github.com/redlock-go/redlock/internal/model/rounds"
 )
 
@@ -15,27 +16,19 @@ func (w *world) masterSteps(s *state, i int, next func(action, state)) {
 		if k == nothing {
 			continue
 		}
-		n := *s
-		w.execute(&n, i, c)
-		next(action{executes, c, i, k}, n)
+		explore.Do(s, next, action{executes, c, i, k}, func(n *state) { w.execute(n, i, c) })
 		if !k.ends() && !w.patient {
-			n := *s
-			n.masters[i].lanes[c].drop()
-			next(action{loses, c, i, k}, n)
+			explore.Do(s, next, action{loses, c, i, k}, func(n *state) { n.masters[i].lanes[c].drop() })
 		}
 	}
 	for name := range m.keys {
 		if m.keys[name] != free && !m.covered[name] && !w.patient {
-			n := *s
-			n.masters[i].keys[name] = free
-			next(action{verb: expires, master: i}, n)
+			explore.Do(s, next, action{verb: expires, master: i}, func(n *state) { n.masters[i].keys[name] = free })
 		}
 	}
 	w.restart(s, i, next)
 	if m.quarantined && m.earlier == 0 {
-		n := *s
-		n.masters[i].quarantined = false
-		next(action{verb: votesAgain, master: i}, n)
+		explore.Do(s, next, action{verb: votesAgain, master: i}, func(n *state) { n.masters[i].quarantined = false })
 	}
 }
 

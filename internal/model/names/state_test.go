@@ -96,9 +96,9 @@ func (l *lane) drop() { explore.Drop(l.queue[:], 0) }
 
 func (l *lane) has(k command) bool { return slices.Contains(l.queue[:], k) }
 
-// send queues a command if there is room for it and for two that may have to follow, which undo it. Otherwise the
+// send queues a command, and reports whether there was room for it and for two that may have to follow, which undo it. Otherwise the
 // command is lost.
-func (w *world) send(l *lane, k command) { explore.Push(l.queue[:w.room-2], k) }
+func (w *world) send(l *lane, k command) bool { return explore.Push(l.queue[:w.room-2], k) }
 
 // order returns the names of a client in the order in which it acquires them.
 func (w *world) order(c int) []int {
@@ -169,11 +169,11 @@ func (w *world) several(c int) bool { return len(w.order(c)) > 1 }
 
 // canonical returns the representative of the permutations of masters.
 func canonical(s state) state {
-	explore.SortBy(s.masters[:], (*master).code)
+	explore.SortBy(s.masters[:], master.code)
 	return s
 }
 
-func (m *master) code() explore.Code {
+func (m master) code() explore.Code {
 	own := uint64(m.earlier)<<1 | explore.Bit(m.quarantined)
 	for i, key := range m.keys {
 		own = own<<5 | uint64(key)<<1 | explore.Bit(m.covered[i])

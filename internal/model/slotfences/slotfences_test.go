@@ -118,7 +118,7 @@ func (w *way) client(c int, name string) {
 	switch cl.phase {
 	case waiting:
 		for slot := range uint8(w.slots) {
-			if explore.Count(w.S.masters[:], func(m *master) bool { return m.owner[slot] == present(c) && m.out == 0 }) < quorum {
+			if explore.Count(w.S.masters[:], func(m master) bool { return m.owner[slot] == present(c) && m.out == 0 }) < quorum {
 				continue
 			}
 			for _, proposal := range []uint8{1, 4} {
@@ -183,11 +183,11 @@ func (w *way) count(c int) {
 			n.masters[i].first[c] = a != 0 && a <= cl.fence
 		}
 	}
-	first := explore.Count(n.masters[:], func(m *master) bool { return m.first[c] })
+	first := explore.Count(n.masters[:], func(m master) bool { return m.first[c] })
 	if first < quorum && cl.phase == committing && !w.firstExpired {
 		return // it is over
 	}
-	have := explore.Count(numbers, func(a *uint8) bool { return *a >= cl.fence })
+	have := explore.Count(numbers, func(a uint8) bool { return a >= cl.fence })
 	if have < need && !w.notAwaited {
 		n.clients[c].phase = committing
 		n.tell(c, commit)
@@ -266,7 +266,7 @@ func (s *state) lose(i int) {
 // forget has an acknowledgement of a master end. A holder without a quorum of them has lost its permit.
 func (s *state) forget(i, c int) {
 	s.masters[i].acked[c], s.masters[i].first[c] = 0, false
-	left := explore.Count(s.masters[:], func(m *master) bool { return m.acked[c] >= s.clients[c].fence && m.acked[c] > 0 })
+	left := explore.Count(s.masters[:], func(m master) bool { return m.acked[c] >= s.clients[c].fence && m.acked[c] > 0 })
 	if s.clients[c].phase == holding && left < quorum {
 		s.end(c)
 	}
@@ -308,7 +308,7 @@ func (s *state) broken() string {
 	return s.bad
 }
 
-func (m *master) code() (code explore.Code) {
+func (m master) code() (code explore.Code) {
 	code[0] = uint64(m.owner[0])<<32 | uint64(m.owner[1])<<24 | uint64(m.number)<<16 | uint64(m.out)
 	for c := range nClients {
 		code[1] = code[1]<<16 | uint64(m.command[c])<<8 | uint64(m.acked[c])
@@ -318,7 +318,7 @@ func (m *master) code() (code explore.Code) {
 }
 
 func canonical(s state) state {
-	explore.SortBy(s.masters[:], (*master).code)
+	explore.SortBy(s.masters[:], master.code)
 	return s
 }
 

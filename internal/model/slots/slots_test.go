@@ -74,7 +74,7 @@ func (w *world) broken(s *state) string {
 	return ""
 }
 
-func (m *master) code() (all explore.Code) {
+func (m master) code() (all explore.Code) {
 	for s := range nSlots {
 		all[0] = all[0]<<8 | uint64(m.owner[s])<<4 | uint64(m.wish[s])
 	}
@@ -92,7 +92,7 @@ func (m *master) code() (all explore.Code) {
 // canonical exchanges the masters, unless one of them is down.
 func (w *world) canonical(s state) state {
 	if !w.deadOne {
-		explore.SortBy(s.masters[:], (*master).code)
+		explore.SortBy(s.masters[:], master.code)
 	}
 	return s
 }

@@ -90,16 +90,16 @@ func (l *lane) releasing() bool { return slices.Contains(l.commands[:], release)
 
 // votes returns how many masters have voted for a slot of a client.
 func (s *state) votes(c, slot int) int {
-	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].votes.has(slot) })
+	return explore.Count(s.masters[:], func(m master) bool { return m.lanes[c].votes.has(slot) })
 }
 
 // voters returns how many masters have voted for any slot of a client.
 func (s *state) voters(c int) int {
-	return explore.Count(s.masters[:], func(m *master) bool { return m.lanes[c].votes != 0 })
+	return explore.Count(s.masters[:], func(m master) bool { return m.lanes[c].votes != 0 })
 }
 
 func (s *state) holders() int {
-	return explore.Count(s.clients[:], func(cl *client) bool { return cl.phase == holding })
+	return explore.Count(s.clients[:], func(cl client) bool { return cl.phase == holding })
 }
 
 // waits reports whether a client waits.
