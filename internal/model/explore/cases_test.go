@@ -55,11 +55,16 @@ func TestAQueueKeepsItsOrder(t *testing.T) {
 	}
 }
 
-func TestAResultMissesTheVerbsThatDoNotOccur(t *testing.T) {
+func TestAResultMissesWhatDoesNotOccur(t *testing.T) {
 	m := Model[pots, Verb]{Check: never, Successors: func(s *pots, next func(Verb, pots)) { next("%[1]s fills master %[2]d", pots{1}) }}
+	m.Must = map[string]func(*pots) bool{"one is filled": func(s *pots) bool { return s[0] > 0 }}
 	r := m.Reach(func(v Verb) Verb { return v }, map[Verb]bool{"%[1]s fills master %[2]d": true, "spills": true, "breaks": false})
 	if want := "\"spills\"; "; r.Missed != want || r.States != 2 {
 		t.Errorf("missed: %s, want %s", r.Missed, want)
+	}
+	m.Must["both are filled"] = func(s *pots) bool { return s[1] > 0 }
+	if r := m.Explore().Result(); r.Missed != "both are filled; " {
+		t.Errorf("missed: %s", r.Missed)
 	}
 	if got := Verb("%[1]s fills master %[2]d").Say("A", 0, nil, "more"); got != "A fills master 1" {
 		t.Errorf("said: %q", got)

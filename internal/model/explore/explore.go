@@ -13,6 +13,7 @@ package explore
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Model[S comparable, A any] struct {
 	Canonical  func(S) S                   // the representative of the permutations of a state; nil: each state is its own
 	Check      func(*S) string             // returns the property that a state breaks, or ""; the search ends at the first such state
 	Goals      []Goal[S]                   // what must stay possible, checked after a search in which no state breaks a property
+	Must       map[string]func(*S) bool    // what must be true in some state: the result misses what is not. A search that reaches little shows little
 	Observe    func(A)                     // is called once for each step of the search; may be nil
 }
 
@@ -117,6 +119,11 @@ func (r *Search[S, A]) Result() Result {
 	all := Result{States: len(r.States), Steps: r.Steps, Depth: len(r.path(len(r.States) - 1)), Broken: r.Property}
 	if r.Broken >= 0 {
 		all.Trace = r.Trace(r.Broken)
+	}
+	for what, is := range r.model.Must {
+		if !slices.ContainsFunc(r.States, func(s S) bool { return is(&s) }) {
+			all.Missed += what + "; "
+		}
 	}
 	return all
 }

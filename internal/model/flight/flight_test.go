@@ -10,19 +10,14 @@ func (w world) explore(off rules) explore.Result {
 	w.rules = off
 	initial := state{left: w}
 	initial.left.rules = rules{}
-	fresh := false // B could take a result
-	r := explore.Model[state, string]{
+	return explore.Model[state, string]{
 		Initial:    initial,
 		Successors: w.successors,
-		Check: func(s *state) string {
-			fresh = fresh || s.values>>s.claim&1 == 1 && s.claim != 0 && s.unseen
-			return s.bad
+		Check:      func(s *state) string { return s.bad },
+		Must: map[string]func(*state) bool{
+			"a result that B can take": func(s *state) bool { return s.values>>s.claim&1 == 1 && s.claim != 0 && s.unseen },
 		},
 	}.Explore().Result()
-	if !fresh {
-		r.Missed = "a result that can be taken"
-	}
-	return r
 }
 
 var worlds = map[string]world{

@@ -84,10 +84,8 @@ var worlds = map[string]world{
 	"readers, deleted": {goers: 2, calls: 3, others: 1, ticks: 1, renewals: 1, deletes: 1, many: true},
 	"readers, lossy":   {goers: 2, calls: 3, others: 1, loses: 1, polls: true, many: true},
 	"readers, writer":  {goers: 3, calls: 4, stranger: true, many: true},
-}
 
-// These worlds are explored only with the flag -large.
-var largeWorlds = map[string]world{
+	// These worlds are explored only with the flag -large.
 	"large: goroutines":    {goers: 3, calls: 5, others: 2},
 	"large: stranger":      {goers: 3, calls: 4, others: 1, ticks: 2, stranger: true},
 	"large: aged":          {goers: 2, calls: 3, others: 1, ticks: 6, renewals: 2},
@@ -100,10 +98,8 @@ var largeWorlds = map[string]world{
 
 func TestAKeptLockHolds(t *testing.T) {
 	var cases []explore.Case[world, rules]
-	for _, all := range []map[string]world{worlds, largeWorlds} {
-		for name, w := range all {
-			cases = append(cases, explore.Case[world, rules]{Name: name, World: w, Floor: 100, Large: strings.HasPrefix(name, "large")})
-		}
+	for name, w := range worlds {
+		cases = append(cases, explore.Case[world, rules]{Name: name, World: w, Floor: 100, Large: strings.HasPrefix(name, "large")})
 	}
 	explore.Check(t, cases, world.explore)
 }

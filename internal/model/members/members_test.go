@@ -1,7 +1,7 @@
 package members
 
 import (
-	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -11,37 +11,31 @@ const two = "two hold the lock"
 
 func (w world) explore(off rules) explore.Result {
 	w.rules = off
-	search := explore.Model[state, string]{
+	must := make(map[string]func(*state) bool)
+	for what, l := range map[string]list{"the old list": w.old, "the new list": w.new} {
+		must["held by "+what] = func(s *state) bool {
+			return slices.ContainsFunc(s.clients[:], func(cl client) bool { return cl.phase.holds() && cl.list == l })
+		}
+	}
+	for i, name := range serverNames {
+		if (w.old | w.new).has(i) {
+			must["a vote of "+name] = func(s *state) bool {
+				return slices.ContainsFunc(s.servers[i].lanes[:], func(l lane) bool { return l.vote == counted })
+			}
+		}
+	}
+	return explore.Model[state, string]{
 		Initial:    w.initial(),
 		Successors: w.successors,
 		Canonical:  w.canonical,
+		Must:       must,
 		Check: func(s *state) string {
 			if s.holders() > 1 {
 				return two
 			}
 			return ""
 		},
-	}.Explore()
-	r := search.Result()
-	var held [2]bool // clients have held the lock with the old list, with the new list
-	var voted list   // servers whose votes have counted
-	for _, s := range search.States {
-		for c, cl := range s.clients {
-			for i := range s.servers {
-				if s.servers[i].lanes[c].vote == counted {
-					voted |= 1 << i
-				}
-			}
-			if cl.phase.holds() {
-				held[0] = held[0] || cl.list == w.old
-				held[1] = held[1] || cl.list == w.new
-			}
-		}
-	}
-	if held != [2]bool{true, true} || voted != w.old|w.new {
-		r.Missed = fmt.Sprintf("held by the old and the new list: %v, votes of %04b", held, voted)
-	}
-	return r
+	}.Explore().Result()
 }
 
 // canonical exchanges a and b, if both lists have both or neither, and the clients.

@@ -324,22 +324,17 @@ func canonical(s state) state {
 
 func (w world) explore(off rules) explore.Result {
 	w.rules = off
-	second := false // a second round was needed
-	r := explore.Model[state, string]{
+	return explore.Model[state, string]{
 		Initial:    state{faults: w.faults, losses: w.forgets1},
 		Successors: w.successors,
 		Canonical:  canonical,
-		Check: func(s *state) string {
-			for _, cl := range s.clients {
-				second = second || cl.phase == committing
-			}
-			return s.broken()
+		Check:      (*state).broken,
+		Must: map[string]func(*state) bool{
+			"a second round": func(s *state) bool {
+				return explore.Count(s.clients[:], func(cl client) bool { return cl.phase == committing }) > 0
+			},
 		},
 	}.Explore().Result()
-	if !second {
-		r.Missed = "a second round"
-	}
-	return r
 }
 
 var (

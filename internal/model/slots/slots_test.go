@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/redlock-go/redlock/internal/model/explore"
@@ -111,6 +110,7 @@ func (w world) explore(off rules) explore.Result {
 		Successors: w.successors,
 		Canonical:  w.canonical,
 		Check:      w.broken,
+		Must:       map[string]func(*state) bool{"all permits are held": func(s *state) bool { return s.holders() == nSlots }},
 	}
 	for h := range nSlots {
 		if w.patient {
@@ -121,12 +121,7 @@ func (w world) explore(off rules) explore.Result {
 			})
 		}
 	}
-	search := m.Explore()
-	r := search.Result()
-	if !slices.ContainsFunc(search.States, func(s state) bool { return s.holders() == nSlots }) {
-		r.Missed = "all permits are held"
-	}
-	return r
+	return m.Explore().Result()
 }
 
 var (
