@@ -9,6 +9,8 @@
 //
 // States that differ only by a permutation of masters or clients have the same futures. Model.Canonical
 // selects one of them, and the search visits only that one. Sort and Compare help to select it.
+//
+// The rest is what models write again and again: queues and lines of clients in a state, steps, and the words for them.
 package explore
 
 import (
