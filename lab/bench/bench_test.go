@@ -113,15 +113,6 @@ func TestViolationsOfReadersAndWriters(t *testing.T) {
 	}
 }
 
-func TestMasterOf(t *testing.T) {
-	if i, err := masterOf(rueidisKey("a:b", 3)); i != 3 || err != nil {
-		t.Errorf("masterOf = %d, %v, want 3", i, err)
-	}
-	if _, err := masterOf("a"); err == nil {
-		t.Error("masterOf has no error for another's key")
-	}
-}
-
 // slow is a mutex whose every lock takes that long.
 type slow time.Duration
 

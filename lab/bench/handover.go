@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
 // handover is the workload of one holder and one waiter, two processes: how
@@ -135,8 +137,8 @@ func (b *bench) killHolder(s *subject) (stays []interval, late time.Duration, er
 
 // keyOf returns the Redis key of a lock on master i.
 func keyOf(s *subject, name string, i int) string {
-	if s.id == "rueidislock" {
-		return rueidisKey(name, i)
+	if s.id == rueidisID {
+		return peers.RueidisKey(name, i)
 	}
 	return name
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/go-redsync/redsync/v4"
 	rsredis "github.com/go-redsync/redsync/v4/redis"
 	rsgoredis "github.com/go-redsync/redsync/v4/redis/goredis/v9"
-	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	rsrueidis "github.com/go-redsync/redsync/v4/redis/rueidis"
 	"github.com/gomodule/redigo/redis"
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 	"github.com/redis/rueidis/rueidiscompat"
+
+	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
 // redsyncLocks is redsync on any driver.
@@ -27,12 +28,18 @@ type redsyncLocks struct {
 	closers []func()
 }
 
-func openRedsync(s setup, pool func(addr string) (rsredis.Pool, func(), error)) (*redsyncLocks, error) {
-	l := &redsyncLocks{options: []redsync.Option{
+func newRedsync(s setup) *redsyncLocks {
+	return &redsyncLocks{options: []redsync.Option{
 		redsync.WithExpiry(s.TTL),
 		redsync.WithTries(math.MaxInt),
 		redsync.WithTimeoutFactor(s.NodeTimeout.Seconds() / s.TTL.Seconds()),
 	}}
+}
+
+// openRedsync opens redsync on a driver that has a pool for each master, and bounds Unlock by a context.
+func openRedsync(s setup, pool func(addr string) (rsredis.Pool, func(), error)) (locks, error) {
+	l := newRedsync(s)
+	l.bound = s.NodeTimeout
 	var pools []rsredis.Pool
 	for _, addr := range s.Addrs {
 		p, closer, err := pool(addr)
@@ -52,30 +59,15 @@ func openRedsync(s setup, pool func(addr string) (rsredis.Pool, func(), error)) 
 // that have pools are slower.
 func poolSize() int { return 10 * runtime.GOMAXPROCS(0) }
 
-// redigoPools makes redigo pools; most is their limit of connections, 0: none.
-func redigoPools(idle, most int, options ...redis.DialOption) func(string) (rsredis.Pool, func(), error) {
-	return func(addr string) (rsredis.Pool, func(), error) {
-		p := &redis.Pool{
-			MaxIdle:     idle,
-			MaxActive:   most,
-			Wait:        most > 0,
-			IdleTimeout: 240 * time.Second,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", addr, options...)
-			},
-		}
-		return rsredigo.NewPool(p), func() { p.Close() }, nil
-	}
-}
-
-func redigoTimeouts(s setup) []redis.DialOption {
-	return []redis.DialOption{
-		redis.DialConnectTimeout(time.Second), redis.DialReadTimeout(s.NodeTimeout), redis.DialWriteTimeout(s.NodeTimeout),
-	}
+// onRedigo opens redsync on redigo: see peers.NewRedigo.
+func onRedigo(s setup, idle, most int, options ...redis.DialOption) *redsyncLocks {
+	l, pools := newRedsync(s), peers.NewRedigo(s.Addrs, idle, most, options...)
+	l.rs, l.closers = pools.Redsync(), []func(){pools.Close}
+	return l
 }
 
 func openRedsyncRedigo(s setup) (locks, error) {
-	return openRedsync(s, redigoPools(poolSize(), poolSize(), redigoTimeouts(s)...))
+	return onRedigo(s, poolSize(), poolSize(), peers.Timeouts(s.NodeTimeout)...), nil
 }
 
 func openRedsyncFailFast(s setup) (locks, error) {
@@ -83,17 +75,14 @@ func openRedsyncFailFast(s setup) (locks, error) {
 	if s.Callers == 1 {
 		most = 0 // where masters are frozen, its stragglers would take all and have it wait
 	}
-	l, err := openRedsync(s, redigoPools(2*poolSize(), most, redigoTimeouts(s)...))
-	if err != nil {
-		return nil, err
-	}
+	l := onRedigo(s, 2*poolSize(), most, peers.Timeouts(s.NodeTimeout)...)
 	l.options = append(l.options, redsync.WithFailFast(true))
 	l.fresh = true
 	return l, nil
 }
 
 func openRedsyncPlain(s setup) (locks, error) {
-	return openRedsync(s, redigoPools(3, 0))
+	return onRedigo(s, 3, 0), nil
 }
 
 // goRedisClient is the client that redsync and bsm/redislock get.
@@ -108,30 +97,20 @@ func goRedisClient(addr string, s setup) *goredis.Client {
 }
 
 func openRedsyncGoRedis(s setup) (locks, error) {
-	l, err := openRedsync(s, func(addr string) (rsredis.Pool, func(), error) {
+	return openRedsync(s, func(addr string) (rsredis.Pool, func(), error) {
 		c := goRedisClient(addr, s)
 		return rsgoredis.NewPool(c), func() { c.Close() }, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.bound = s.NodeTimeout
-	return l, nil
 }
 
 func openRedsyncRueidis(s setup) (locks, error) {
-	l, err := openRedsync(s, func(addr string) (rsredis.Pool, func(), error) {
+	return openRedsync(s, func(addr string) (rsredis.Pool, func(), error) {
 		c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}})
 		if err != nil {
 			return nil, nil, err
 		}
 		return rsrueidis.NewPool(rueidiscompat.NewAdapter(c)), c.Close, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	l.bound = s.NodeTimeout
-	return l, nil
 }
 
 func (l *redsyncLocks) mutex(name string) mutex {

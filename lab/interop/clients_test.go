@@ -11,36 +11,26 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	rsredis "github.com/go-redsync/redsync/v4/redis"
-	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/programs"
 	"github.com/redlock-go/redlock/internal/redisserver"
+	"github.com/redlock-go/redlock/lab/internal/peers"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
-// pools returns a pool for each server.
-func pools(t *testing.T, servers []*redisserver.Server) []*redis.Pool {
+// pools returns a pool for each master.
+func pools(t *testing.T, masters servers.Fleet) peers.Redigo {
 	t.Helper()
-	var all []*redis.Pool
-	for _, s := range servers {
-		p := &redis.Pool{MaxIdle: 4, DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", s.Addr(), redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
-		}}
-		t.Cleanup(func() { p.Close() })
-		all = append(all, p)
-	}
+	all := peers.NewRedigo(masters.Addrs(), 4, 0, peers.Timeouts(time.Second)...)
+	t.Cleanup(all.Close)
 	return all
 }
 
 // redsyncs returns a party that uses redsync.
-func redsyncs(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+func redsyncs(t *testing.T, masters servers.Fleet, name string, times int) party {
 	t.Helper()
-	var each []rsredis.Pool
-	for _, p := range pools(t, servers) {
-		each = append(each, rsredigo.NewPool(p))
-	}
-	rs := redsync.New(each...)
+	rs := pools(t, masters).Redsync()
 	return party{"redsync", times, func(ctx context.Context, c counter, times int) error {
 		for i := range times {
 			m := rs.NewMutex(name, redsync.WithTries(math.MaxInt))
@@ -60,14 +50,14 @@ func redsyncs(t *testing.T, servers []*redisserver.Server, name string, times in
 
 // plain returns a party that speaks the plain algorithm: SET NX PX, and a script that deletes
 // the key if it holds the token.
-func plain(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+func plain(t *testing.T, masters servers.Fleet, name string, times int) party {
 	t.Helper()
-	masters := pools(t, servers)
+	each := pools(t, masters)
 	return party{"plain", times, func(ctx context.Context, c counter, times int) error {
 		for i := range times {
 			token := "plain-" + strconv.FormatUint(rand.Uint64(), 36)
-			for !plainAcquire(masters, name, token, 10*time.Second) {
-				plainRelease(masters, name, token)
+			for !plainAcquire(each, name, token, 10*time.Second) {
+				plainRelease(each, name, token)
 				if ctx.Err() != nil {
 					return fmt.Errorf("lock %d: %w", i+1, ctx.Err())
 				}
@@ -75,7 +65,7 @@ func plain(t *testing.T, servers []*redisserver.Server, name string, times int) 
 				token = "plain-" + strconv.FormatUint(rand.Uint64(), 36)
 			}
 			err := c.increment()
-			plainRelease(masters, name, token)
+			plainRelease(each, name, token)
 			if err != nil {
 				return err
 			}
@@ -85,7 +75,7 @@ func plain(t *testing.T, servers []*redisserver.Server, name string, times int) 
 }
 
 // plainAcquire reports whether a quorum has granted the lock with validity left.
-func plainAcquire(masters []*redis.Pool, name, token string, ttl time.Duration) bool {
+func plainAcquire(masters peers.Redigo, name, token string, ttl time.Duration) bool {
 	start, granted := time.Now(), 0
 	for _, p := range masters {
 		conn := p.Get()
@@ -99,7 +89,7 @@ func plainAcquire(masters []*redis.Pool, name, token string, ttl time.Duration) 
 
 var plainScript = redis.NewScript(1, `if redis.call("GET", KEYS[1]) == ARGV[1] then return redis.call("DEL", KEYS[1]) end return 0`)
 
-func plainRelease(masters []*redis.Pool, name, token string) {
+func plainRelease(masters peers.Redigo, name, token string) {
 	for _, p := range masters {
 		conn := p.Get()
 		plainScript.Do(conn, name, token)
@@ -108,11 +98,11 @@ func plainRelease(masters []*redis.Pool, name, token string) {
 }
 
 // nodes returns a party that is a process with node-redlock on ioredis.
-func nodes(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+func nodes(t *testing.T, masters servers.Fleet, name string, times int) party {
 	t.Helper()
 	needNode(t)
 	return party{"node-redlock", times, func(ctx context.Context, c counter, times int) error {
-		out, err := programs.CommandContext(ctx, t, "node", "counter.mjs", ports(servers), name, c.path, strconv.Itoa(times)).CombinedOutput()
+		out, err := programs.CommandContext(ctx, t, "node", "counter.mjs", ports(masters), name, c.path, strconv.Itoa(times)).CombinedOutput()
 		if err != nil {
 			return fmt.Errorf("%w: %s", err, out)
 		}
@@ -130,24 +120,24 @@ func needNode(t testing.TB) {
 }
 
 func TestNoUpdateIsLostBesideNodeRedlock(t *testing.T) {
-	servers := redisserver.AdoptedTB(t, 5)
-	wantNothingLost(t, nodes(t, servers, "shared", 60), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+	masters := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, nodes(t, masters, "shared", 60), ours(t, masters, "shared", 150), ours(t, masters, "shared", 150))
 }
 
 func TestNoUpdateIsLostBesideRedsync(t *testing.T) {
-	servers := redisserver.AdoptedTB(t, 5)
-	wantNothingLost(t, redsyncs(t, servers, "shared", 60), redsyncs(t, servers, "shared", 60), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+	masters := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, redsyncs(t, masters, "shared", 60), redsyncs(t, masters, "shared", 60), ours(t, masters, "shared", 150), ours(t, masters, "shared", 150))
 }
 
 func TestNoUpdateIsLostBesideThePlainAlgorithm(t *testing.T) {
-	servers := redisserver.AdoptedTB(t, 5)
-	wantNothingLost(t, plain(t, servers, "shared", 100), plain(t, servers, "shared", 100), ours(t, servers, "shared", 150), ours(t, servers, "shared", 150))
+	masters := redisserver.AdoptedTB(t, 5)
+	wantNothingLost(t, plain(t, masters, "shared", 100), plain(t, masters, "shared", 100), ours(t, masters, "shared", 150), ours(t, masters, "shared", 150))
 }
 
 // The tests above can fail: with two names, updates are lost.
 func TestUpdatesAreLostUnderDifferentNames(t *testing.T) {
-	servers := redisserver.AdoptedTB(t, 3)
-	if got, want := together(t, plain(t, servers, "one", 300), ours(t, servers, "other", 300)); got >= want {
+	masters := redisserver.AdoptedTB(t, 3)
+	if got, want := together(t, plain(t, masters, "one", 300), ours(t, masters, "other", 300)); got >= want {
 		t.Errorf("the counter is %d, want less than %d: the test cannot see lost updates", got, want)
 	}
 }

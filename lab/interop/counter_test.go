@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
-	"github.com/redlock-go/redlock/internal/redisserver"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // A counter is a number in a file. Its increments are a read, a pause and a write, so that
@@ -90,9 +90,9 @@ func together(t *testing.T, parties ...party) (got, want int) {
 }
 
 // ours returns a party that is a Client of its own.
-func ours(t *testing.T, servers []*redisserver.Server, name string, times int) party {
+func ours(t *testing.T, masters servers.Fleet, name string, times int) party {
 	t.Helper()
-	client, err := redlock.Open(addresses(servers), nil)
+	client, err := redlock.Open(masters.Addrs(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,19 +108,11 @@ func ours(t *testing.T, servers []*redisserver.Server, name string, times int) p
 	}}
 }
 
-func addresses(servers []*redisserver.Server) []string {
+// ports returns the masters' ports, separated by commas.
+func ports(masters servers.Fleet) string {
 	var all []string
-	for _, s := range servers {
-		all = append(all, s.Addr())
-	}
-	return all
-}
-
-// ports returns the servers' ports, separated by commas.
-func ports(servers []*redisserver.Server) string {
-	var all []string
-	for _, s := range servers {
-		all = append(all, s.Addr()[strings.LastIndexByte(s.Addr(), ':')+1:])
+	for _, addr := range masters.Addrs() {
+		all = append(all, addr[strings.LastIndexByte(addr, ':')+1:])
 	}
 	return strings.Join(all, ",")
 }

@@ -6,9 +6,8 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	rsredis "github.com/go-redsync/redsync/v4/redis"
-	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
-	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
 var redsyncRedigo = &subject{
@@ -22,35 +21,18 @@ var redsyncRedigo = &subject{
 
 type redsyncLocks struct {
 	rs    *redsync.Redsync
-	pools []*redis.Pool
+	pools peers.Redigo
 	ttl   time.Duration
 }
 
 func openRedsync(s setup) (locks, error) {
-	l := &redsyncLocks{ttl: s.TTL}
-	var pools []rsredis.Pool
-	for _, addr := range s.Addrs {
-		p := &redis.Pool{
-			MaxIdle: 20, MaxActive: 20, Wait: true, IdleTimeout: 240 * time.Second,
-			DialContext: func(ctx context.Context) (redis.Conn, error) {
-				return redis.DialContext(ctx, "tcp", addr, redis.DialConnectTimeout(time.Second),
-					redis.DialReadTimeout(s.NodeTimeout), redis.DialWriteTimeout(s.NodeTimeout))
-			},
-		}
-		l.pools = append(l.pools, p)
-		pools = append(pools, rsredigo.NewPool(p))
-	}
-	l.rs = redsync.New(pools...)
-	return l, nil
+	pools := peers.NewRedigo(s.Addrs, 20, 20, peers.Timeouts(s.NodeTimeout)...)
+	return &redsyncLocks{rs: pools.Redsync(), pools: pools, ttl: s.TTL}, nil
 }
 
 func (l *redsyncLocks) await(context.Context) error { return nil }
 
-func (l *redsyncLocks) close() {
-	for _, p := range l.pools {
-		p.Close()
-	}
-}
+func (l *redsyncLocks) close() { l.pools.Close() }
 
 func (l *redsyncLocks) mutex(w wanted) mutex {
 	return &redsyncMutex{m: l.rs.NewMutex(w.names[0], redsync.WithExpiry(l.ttl)), ttl: l.ttl}

@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/go-redsync/redsync/v4"
-	rsredis "github.com/go-redsync/redsync/v4/redis"
-	rsredigo "github.com/go-redsync/redsync/v4/redis/redigo"
-	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
 // A waiter is one client of a crowd: it has connections of its own.
@@ -65,15 +64,8 @@ func openReader(turns *atomic.Int64) func([]string) (*waiter, error) {
 
 // openBlind returns a client that polls blindly: redsync on redigo, which waits 50 to 250 ms between two attempts.
 func openBlind(addrs []string) (*waiter, error) {
-	var pools []rsredis.Pool
-	var all []*redis.Pool
-	for _, addr := range addrs {
-		p := &redis.Pool{MaxIdle: 2, DialContext: func(ctx context.Context) (redis.Conn, error) {
-			return redis.DialContext(ctx, "tcp", addr, redis.DialReadTimeout(time.Second), redis.DialWriteTimeout(time.Second))
-		}}
-		all, pools = append(all, p), append(pools, rsredigo.NewPool(p))
-	}
-	m := redsync.New(pools...).NewMutex(crowdName, redsync.WithExpiry(time.Minute), redsync.WithTries(math.MaxInt))
+	pools := peers.NewRedigo(addrs, 2, 0, peers.Timeouts(time.Second)...)
+	m := pools.Redsync().NewMutex(crowdName, redsync.WithExpiry(time.Minute), redsync.WithTries(math.MaxInt))
 	lock := func(ctx context.Context) error { // a context that ends may leave replies on redigo's connections
 		for m.Lock() != nil {
 			if ctx.Err() != nil {
@@ -85,11 +77,7 @@ func openBlind(addrs []string) (*waiter, error) {
 		}
 		return ctx.Err()
 	}
-	return &waiter{lock: lock, unlock: func() { m.Unlock() }, close: func() {
-		for _, p := range all {
-			p.Close()
-		}
-	}}, nil
+	return &waiter{lock: lock, unlock: func() { m.Unlock() }, close: pools.Close}, nil
 }
 
 // crowd measures many clients that want one lock: what it costs that they wait while one holds it, and how they take turns.
