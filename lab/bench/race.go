@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 )
 
@@ -27,7 +28,7 @@ func freeLock(far time.Duration) func(*bench, *subject, int) (figures, error) {
 			}
 			took = append(took, millis(first))
 		}
-		return figures{firstEntry: median(took), lastFirstEntry: quantileOf(took, 1)}, nil
+		return figures{firstEntry: median(took), lastFirstEntry: slices.Max(took)}, nil
 	}
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"time"
 )
@@ -28,16 +27,6 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 	}
 	i := int(q*float64(len(sorted))+0.9999999) - 1
 	return sorted[min(max(i, 0), len(sorted)-1)]
-}
-
-// quantileOf is quantile of any values.
-func quantileOf(values []float64, q float64) float64 {
-	if len(values) == 0 {
-		return 0
-	}
-	s := slices.Sorted(slices.Values(values))
-	i := int(math.Ceil(q*float64(len(s)))) - 1
-	return s[min(max(i, 0), len(s)-1)]
 }
 
 // jain returns Jain's fairness index of what each got: 1 if all got the same,

@@ -1,14 +1,12 @@
 package main
 
 import (
-	"fmt"
 	"math"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/redlock-go/redlock/lab/internal/measure"
 	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
@@ -31,7 +29,7 @@ var epoch = sync.OnceValue(func() instant {
 	narrowest := time.Duration(math.MaxInt64)
 	for range 100 {
 		before := time.Now()
-		clock := monotonic()
+		clock := measure.Clock()
 		if width := time.Since(before); width < narrowest { // the error is at most that
 			narrowest = width
 			best = instant{before.Add(width / 2), clock}
@@ -40,25 +38,8 @@ var epoch = sync.OnceValue(func() instant {
 	return best
 })
 
-func monotonic() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("bench: no monotonic clock: %v", err))
-	}
-	return t.Nano()
-}
-
 // sleepUntil sleeps until that time of now.
 func sleepUntil(at int64) { time.Sleep(time.Duration(at - now())) }
-
-// processCPU returns the CPU time that this process has used.
-func processCPU() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic(fmt.Sprintf("bench: getrusage: %v", err))
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
 
 // load is what a server has done since it started.
 type load struct {

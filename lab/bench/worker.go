@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // Each library runs in processes of its own, which are this program again with workerEnv set. A worker
@@ -216,9 +218,9 @@ func (w *worker) obey(o order) report {
 		r.Spins, r.Took = w.spin(o.Lasting)
 		r.Allocs = mallocs() - allocs
 	case opDrive:
-		cpu, allocs, before := processCPU(), mallocs(), countsOf(w.locks)
+		cpu, allocs, before := measure.CPU(), mallocs(), countsOf(w.locks)
 		r.Driven = drive(w.mutexes, o.Lasting, o.Bound)
-		r.CPU, r.Allocs, r.Counts = processCPU()-cpu, mallocs()-allocs, countsOf(w.locks).minus(before)
+		r.CPU, r.Allocs, r.Counts = measure.CPU()-cpu, mallocs()-allocs, countsOf(w.locks).minus(before)
 	default:
 		err = fmt.Errorf("no such order: %q", o.Op)
 	}
@@ -231,7 +233,7 @@ func (w *worker) obey(o order) report {
 // contend has all goroutines lock and unlock from Start to Stop.
 func (w *worker) contend(o order) report {
 	sleepUntil(o.Start)
-	cpu, before := processCPU(), countsOf(w.locks)
+	cpu, before := measure.CPU(), countsOf(w.locks)
 	ctx, cancel := context.WithCancel(context.Background())
 	end := time.AfterFunc(time.Duration(o.Stop-now()), cancel)
 	defer end.Stop()
@@ -242,7 +244,7 @@ func (w *worker) contend(o order) report {
 		wg.Go(func() { r.Turns[i] = takeTurns(ctx, m, o) })
 	}
 	wg.Wait()
-	r.CPU, r.Counts = processCPU()-cpu, countsOf(w.locks).minus(before)
+	r.CPU, r.Counts = measure.CPU()-cpu, countsOf(w.locks).minus(before)
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // cost measures what one lock and unlock costs a client and a master. Each caller has a name of its
@@ -48,9 +49,9 @@ func costOf(f fleet, c *redlock.Client, callers int) error {
 	if err != nil {
 		return err
 	}
-	had, used := locks.Load(), cpu()
+	had, used := locks.Load(), measure.CPU()
 	time.Sleep(costSpan)
-	had, used = locks.Load()-had, cpu()-used
+	had, used = locks.Load()-had, measure.CPU()-used
 	after, err := f.Load()
 	if err != nil {
 		return err

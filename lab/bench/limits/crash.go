@@ -37,8 +37,8 @@ func crash(*options) error {
 			}
 			all = append(all, d.Round(time.Millisecond))
 		}
-		slices.Sort(all)
-		row(v.what, fmt.Sprint(v.clients), fmt.Sprint(all[0], ", ", all[2], ", ", all[4]), v.unit)
+		least, median, most := spread(all)
+		row(v.what, fmt.Sprint(v.clients), fmt.Sprint(least, ", ", median, ", ", most), v.unit)
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-redsync/redsync/v4"
 
+	"github.com/redlock-go/redlock/lab/internal/measure"
 	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
@@ -105,20 +105,13 @@ const (
 )
 
 // openCrowd opens clients, some at a time.
-func openCrowd(n int, addrs []string, open func([]string) (*waiter, error)) (all []*waiter, err error) {
+func openCrowd(n int, addrs []string, open func([]string) (*waiter, error)) ([]*waiter, error) {
 	const together = 4
-	all = make([]*waiter, n)
-	errs := make([]error, together)
-	var wg sync.WaitGroup
-	for k := range together {
-		wg.Go(func() {
-			for i := k; i < n && errs[k] == nil; i += together {
-				all[i], errs[k] = open(addrs)
-			}
-		})
-	}
-	wg.Wait()
-	return all, errors.Join(errs...)
+	all := make([]*waiter, n)
+	return all, measure.ForAll(n, together, func(i int) (err error) {
+		all[i], err = open(addrs)
+		return err
+	})
 }
 
 // closeCrowd closes clients, some of which may be nil.
@@ -156,7 +149,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if m.fresh, err = f.Load(); err != nil {
 		return err
 	}
-	before := memory()
+	before := measure.Memory()
 	first := n
 	if n > crowdAtOnce {
 		first = crowdIdle
@@ -166,7 +159,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 	if err != nil {
 		return err
 	}
-	m.idle = (memory() - before) / int64(len(all))
+	m.idle = (measure.Memory() - before) / int64(len(all))
 	holder := all[0]
 	if err := holder.lock(context.Background()); err != nil {
 		return err
@@ -185,7 +178,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 		turns.join(i, w)
 	}
 	time.Sleep(crowdSettles)
-	m.own = memory() - before
+	m.own = measure.Memory() - before
 	if m.queued, err = f.Load(); err != nil {
 		return err
 	}
@@ -292,9 +285,9 @@ func spent(f fleet, span time.Duration) (load, time.Duration, error) {
 	if err != nil {
 		return load{}, 0, err
 	}
-	used := cpu()
+	used := measure.CPU()
 	time.Sleep(span)
-	used = cpu() - used
+	used = measure.CPU() - used
 	after, err := f.Load()
 	for name, calls := range before.Calls {
 		after.Calls[name] -= calls

@@ -22,8 +22,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // A section is one table.
@@ -134,20 +132,8 @@ func table(columns ...string) {
 
 func row(cells ...string) { fmt.Println("| " + strings.Join(cells, " | ") + " |") }
 
-// cpu returns the CPU time that this process has used.
-func cpu() time.Duration {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-// memory returns the bytes that live objects and stacks take.
-func memory() int64 {
-	runtime.GC()
-	runtime.GC() // for what the first collection's finalizers freed
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	return int64(s.HeapAlloc + s.StackInuse)
+// spread returns the least, the median and the most of an odd number of values.
+func spread[T cmp.Ordered](values []T) (least, median, most T) {
+	s := slices.Sorted(slices.Values(values))
+	return s[0], s[len(s)/2], s[len(s)-1]
 }

@@ -10,32 +10,14 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
-// lockAll locks all Lockers from 64 goroutines, and returns one of the errors.
+// lockAll locks all Lockers from 64 goroutines.
 func lockAll(all []*redlock.Locker) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	var next atomic.Int64
-	errs := make(chan error, 64)
-	var wg sync.WaitGroup
-	for range 64 {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(all)); i = next.Add(1) - 1 {
-				if err := all[i].LockContext(ctx); err != nil {
-					errs <- err
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	select {
-	case err := <-errs:
-		return err
-	default:
-		return nil
-	}
+	return measure.ForAll(len(all), 64, func(i int) error { return all[i].LockContext(ctx) })
 }
 
 // watch is how long costs are measured: over two renewals of the default TTL.
@@ -50,7 +32,7 @@ func held(o *options) error {
 			if err != nil {
 				return err
 			}
-			own := memory()
+			own := measure.Memory()
 			all := make([]*redlock.Locker, n)
 			for i := range all {
 				all[i] = c.Locker(fmt.Sprintf("limits:%d", i))
@@ -62,10 +44,10 @@ func held(o *options) error {
 			if err != nil {
 				return err
 			}
-			own = memory() - own
-			used := cpu()
+			own = measure.Memory() - own
+			used := measure.CPU()
 			time.Sleep(watch)
-			used = cpu() - used
+			used = measure.CPU() - used
 			after, err := f.Load()
 			if err != nil {
 				return err
@@ -96,7 +78,7 @@ func waiters(*options) error {
 		err := with(5, nil, func(f fleet, c *redlock.Client) error {
 			mu := c.Locker("limits")
 			mu.Lock()
-			before := memory()
+			before := measure.Memory()
 			var locks, longest atomic.Int64
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
@@ -119,14 +101,14 @@ func waiters(*options) error {
 				})
 			}
 			time.Sleep(time.Second)
-			per := (memory() - before) / int64(n)
+			per := (measure.Memory() - before) / int64(n)
 			mu.Unlock()
 			time.Sleep(time.Second)
 			locks.Store(0)
 			longest.Store(0)
-			used := cpu()
+			used := measure.CPU()
 			time.Sleep(3 * time.Second)
-			used = cpu() - used
+			used = measure.CPU() - used
 			got := locks.Load()
 			close(stop)
 			wg.Wait()
@@ -204,6 +186,7 @@ func masters(*options) error {
 				}
 				began := time.Now()
 				mu.Lock()
+				//lint:ignore SA2001 it is the locking that is measured
 				mu.Unlock()
 				if i >= warm {
 					took = append(took, time.Since(began))

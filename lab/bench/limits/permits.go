@@ -3,12 +3,12 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // permitClients are the clients that share a semaphore, each with connections of its own, and permitRounds is how often each
@@ -61,10 +61,9 @@ func permits(o *options) error {
 		if limit > 0 {
 			name = fmt.Sprint("a semaphore of ", limit)
 		}
-		slices.Sort(rates[limit])
-		slices.Sort(shares[limit])
-		beside := func(i int) string { return fmt.Sprintf("%.2f", shares[limit][i]) }
-		row(name, fmt.Sprintf("%.0f", rates[limit][permitRounds/2]), beside(permitRounds/2), beside(0), beside(permitRounds-1),
+		_, rate, _ := spread(rates[limit])
+		least, median, most := spread(shares[limit])
+		row(name, fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.2f", median), fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", most),
 			costs[limit].of(costs[limit].masters), costs[limit].of(costs[limit].clients), fmt.Sprintf("%.1f", float64(costs[limit].commands)/float64(5*costs[limit].turns)))
 	}
 	for _, limit := range limits {
@@ -128,11 +127,11 @@ func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.C
 	if err != nil {
 		return 0, err
 	}
-	before, used, began := turns.Load(), cpu(), time.Now()
+	before, used, began := turns.Load(), measure.CPU(), time.Now()
 	time.Sleep(permitSpan)
 	had, took := turns.Load()-before, time.Since(began)
 	cost.turns += had
-	cost.clients += cpu() - used
+	cost.clients += measure.CPU() - used
 	after, err := f.Load()
 	cost.masters += after.CPU - loaded.CPU
 	cost.commands += after.Commands - loaded.Commands

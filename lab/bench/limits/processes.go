@@ -10,6 +10,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/child"
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // workerEnv makes this program a worker: it holds the addresses of the masters.
@@ -35,11 +36,11 @@ func work(addrs []string) error {
 	}()
 	mu := c.Locker("limits")
 	locks, longest := 0, time.Duration(0)
-	used := cpu()
+	used := measure.CPU()
 	for {
 		select {
 		case <-end:
-			_, err := fmt.Println(locks, int64(longest), int64(cpu()-used))
+			_, err := fmt.Println(locks, int64(longest), int64(measure.CPU()-used))
 			return err
 		default:
 		}

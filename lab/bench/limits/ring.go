@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/gomodule/redigo/redis"
+
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // ringEnv makes a worker a member of a ring: it holds the worker's number, and how many there are.
@@ -120,7 +122,7 @@ func (w *member) pass(turn int64) error {
 // takeTurns takes the lock when a majority of masters has said so, and passes it on, until standard input ends.
 func (w *member) takeTurns() error {
 	heard, locks, longest := map[int64]int{}, 0, time.Duration(0)
-	used, left := cpu(), time.Now()
+	used, left := measure.CPU(), time.Now()
 	for turn := range w.turns {
 		if turn == 0 {
 			break
@@ -135,7 +137,7 @@ func (w *member) takeTurns() error {
 		}
 		locks, left = locks+1, time.Now()
 	}
-	_, err := fmt.Println(locks, int64(longest), int64(cpu()-used))
+	_, err := fmt.Println(locks, int64(longest), int64(measure.CPU()-used))
 	return err
 }
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,10 +84,9 @@ func scriptTime(name string, call func(*scriptScene)) error {
 		}
 		all = append(all, of)
 	}
-	all = all[1:] // the first one fills caches
-	slices.Sort(all)
+	least, median, most := spread(all[1:]) // the first one fills caches
 	us := func(d time.Duration) string { return fmt.Sprintf("%.1f µs", float64(d)/1000) }
-	row(name, us(all[len(all)/2]), us(all[0]), us(all[len(all)-1]))
+	row(name, us(median), us(least), us(most))
 	return nil
 }
 

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // A Relay forwards connections.
@@ -220,7 +222,7 @@ func (r *Relay) read(c *conn) {
 	if err == unix.EAGAIN || err == unix.EINTR {
 		return
 	}
-	p := piece{due: now() + int64(c.queue.delay), to: c.peer}
+	p := piece{due: measure.Clock() + int64(c.queue.delay), to: c.peer}
 	if n > 0 {
 		p.data = append([]byte(nil), r.buffer[:n]...)
 	} else { // It sends no more, and does not want what is on its way to it.
@@ -235,7 +237,7 @@ func (r *Relay) deliver() {
 	for _, q := range r.queues {
 		done := 0
 		for _, p := range q.pieces {
-			if p.due > now() {
+			if p.due > measure.Clock() {
 				if next == 0 || p.due < next {
 					next = p.due
 				}
@@ -292,12 +294,4 @@ func (r *Relay) closeAll() {
 	for _, fd := range []int{r.epoll, r.timer, r.wake} {
 		unix.Close(fd)
 	}
-}
-
-func now() int64 {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
-		panic(fmt.Sprintf("delay: no monotonic clock: %v", err))
-	}
-	return t.Nano()
 }
