@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -11,19 +10,16 @@ import (
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/programs"
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // TestMain lets the test's executable be the worker processes too.
 func TestMain(m *testing.M) {
-	if id := os.Getenv(workerEnv); id != "" {
-		if err := work(id); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	quiet()
-	os.Exit(m.Run())
+	child.Main("bench", work, func() error {
+		quiet()
+		os.Exit(m.Run())
+		return nil
+	})
 }
 
 // stubborn locks are stuck from the given lock on.

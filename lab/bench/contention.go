@@ -5,6 +5,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // A crowd is a workload of processes that all want one name.
@@ -28,7 +30,7 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { stopAll(workers) }()
+	defer func() { child.End(workers...) }()
 	if c.guest != "" {
 		all := subjects() // whatever the flags say, since it takes part in the workload of another
 		i := slices.IndexFunc(all, func(s *subject) bool { return s.id == c.guest })
@@ -50,10 +52,10 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	o := begin(c.hold, lasting)
 	if c.stopped > 0 {
 		o.Pause = o.Start + int64(lasting/4)
-		defer workers[0].resumeAt(o.Pause + int64(c.stopped))()
+		defer resumeAt(workers[0], o.Pause+int64(c.stopped))()
 	}
 	all, err := contend(workers, o, pings)
-	if errors.Is(err, errSilent) {
+	if errors.Is(err, child.ErrSilent) {
 		return figures{hung: 1}, nil
 	}
 	if err != nil {
@@ -74,9 +76,9 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 }
 
 // resumeAt has a process that stops itself go on at that time of now, and when the returned function is called.
-func (r *remote) resumeAt(at int64) (atOnce func()) {
+func resumeAt(r *remote, at int64) (atOnce func()) {
 	wait := time.Duration(at - now())
-	resume := func() { r.Process.Signal(syscall.SIGCONT) }
+	resume := func() { r.Signal(syscall.SIGCONT) }
 	t := time.AfterFunc(wait, resume)
 	return func() { t.Stop(); resume() }
 }
@@ -94,7 +96,7 @@ func contend(workers []*remote, o order, pings *pinger) (all []report, err error
 		if i > 0 {
 			told.Pause = 0
 		}
-		if err := w.tell(told); err != nil {
+		if err := w.Tell(told); err != nil {
 			return nil, err
 		}
 	}
@@ -105,7 +107,7 @@ func contend(workers []*remote, o order, pings *pinger) (all []report, err error
 		time.Sleep(20 * time.Millisecond)
 	}
 	for _, w := range workers {
-		r, err := w.answer(time.Duration(o.Stop-o.Start) + readyLimit)
+		r, err := w.Answer(time.Duration(o.Stop-o.Start) + readyLimit)
 		if err != nil {
 			return nil, err
 		}

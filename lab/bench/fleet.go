@@ -7,6 +7,7 @@ import (
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/lab/internal/child"
 	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
@@ -44,7 +45,7 @@ func (f *fleet) adopt() error {
 
 func (f *fleet) stop() {
 	if f.network != nil {
-		stopAll([]*remote{f.network.process})
+		child.End(f.network.process)
 	}
 	f.Stop()
 }

@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"math/rand/v2"
+	"os"
 	"time"
 
+	"github.com/redlock-go/redlock/lab/internal/child"
 	"github.com/redlock-go/redlock/lab/internal/peers"
 )
 
@@ -20,9 +22,9 @@ func handover(far distances) func(*bench, *subject, int) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer stopAll(workers)
+		defer child.End(workers...)
 		took, stays, err := b.passOn(workers[0], workers[1], pings)
-		if errors.Is(err, errSilent) {
+		if errors.Is(err, child.ErrSilent) {
 			return figures{hung: 1}, nil
 		}
 		if err != nil {
@@ -39,12 +41,12 @@ func handover(far distances) func(*bench, *subject, int) (figures, error) {
 
 // passOn has two processes pass a lock to each other, and returns how long each time took, in ms.
 func (b *bench) passOn(holder, waiter *remote, pings *pinger) (took []float64, stays []interval, err error) {
-	entered, err := holder.ask(order{Op: opLock}, readyLimit)
+	entered, err := holder.Ask(order{Op: opLock}, readyLimit)
 	if err != nil {
 		return nil, nil, err
 	}
 	for range b.plan.handovers {
-		if err := waiter.tell(order{Op: opLock}); err != nil {
+		if err := waiter.Tell(order{Op: opLock}); err != nil {
 			return nil, nil, err
 		}
 		if err := pings.ping(2); err != nil {
@@ -53,11 +55,11 @@ func (b *bench) passOn(holder, waiter *remote, pings *pinger) (took []float64, s
 		// Longer than any library's waiters sleep, so that the leaving meets
 		// them at any point of their sleep.
 		time.Sleep(50*time.Millisecond + rand.N(250*time.Millisecond))
-		left, err := holder.ask(order{Op: opUnlock}, readyLimit)
+		left, err := holder.Ask(order{Op: opUnlock}, readyLimit)
 		if err != nil {
 			return nil, nil, err
 		}
-		next, err := waiter.answer(readyLimit)
+		next, err := waiter.Answer(readyLimit)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,7 +84,7 @@ func holderKilled(b *bench, s *subject, rep int) (figures, error) {
 	var stays []interval
 	for range b.plan.kills {
 		one, l, err := b.killHolder(s)
-		if errors.Is(err, errSilent) {
+		if errors.Is(err, child.ErrSilent) {
 			return figures{hung: 1}, nil
 		}
 		if err != nil {
@@ -103,20 +105,20 @@ func (b *bench) killHolder(s *subject) (stays []interval, late time.Duration, er
 	if err != nil {
 		return nil, 0, err
 	}
-	defer stopAll(workers)
-	held, err := workers[0].ask(order{Op: opLock}, limit)
+	defer child.End(workers...)
+	held, err := workers[0].Ask(order{Op: opLock}, limit)
 	if err != nil {
 		return nil, 0, err
 	}
 	for _, w := range workers[1:] {
-		if err := w.tell(order{Op: opLock}); err != nil {
+		if err := w.Tell(order{Op: opLock}); err != nil {
 			return nil, 0, err
 		}
 	}
 	// Less than the TTL, so that those count as well which do not renew.
 	time.Sleep(300*time.Millisecond + rand.N(300*time.Millisecond))
 	died := now()
-	workers[0].kill()
+	workers[0].Signal(os.Kill)
 	left, err := b.fleetOf(s).remaining(func(i int) string { return keyOf(s, b.name(), i) })
 	if err != nil {
 		return nil, 0, err
@@ -146,22 +148,15 @@ func keyOf(s *subject, name string, i int) string {
 // entries returns the workers' first answer and those that follow soon: who
 // enters while the first is in, breaks the lock.
 func entries(workers []*remote, limit time.Duration) ([]report, error) {
-	got := make(chan report)
-	over := make(chan struct{})
-	defer close(over)
+	type entry struct {
+		report
+		err error
+	}
+	got := make(chan entry, len(workers))
 	for _, w := range workers {
 		go func() {
-			select {
-			case r, ok := <-w.out:
-				if !ok {
-					r.Err = "a worker has ended by itself"
-				}
-				select {
-				case got <- r:
-				case <-over:
-				}
-			case <-over:
-			}
+			r, err := w.Answer(2 * limit) // or until the worker is ended
+			got <- entry{r, err}
 		}()
 	}
 	var all []report
@@ -169,15 +164,15 @@ func entries(workers []*remote, limit time.Duration) ([]report, error) {
 	defer timer.Stop()
 	for {
 		select {
-		case r := <-got:
-			if r.Err != "" {
-				return nil, errors.New(r.Err)
+		case e := <-got:
+			if e.err != nil {
+				return nil, e.err
 			}
-			all = append(all, r)
+			all = append(all, e.report)
 			timer.Reset(100 * time.Millisecond)
 		case <-timer.C:
 			if len(all) == 0 {
-				return nil, errSilent
+				return nil, child.ErrSilent
 			}
 			return all, nil
 		}

@@ -17,21 +17,11 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
-func main() {
-	if id := os.Getenv(workerEnv); id != "" {
-		if err := work(id); err != nil {
-			fmt.Fprintln(os.Stderr, "bench: worker:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { child.Main("bench", work, run) }
 
 // quiet keeps the libraries' logs out of ours: under frozen masters there are
 // many, and they are not what is measured.

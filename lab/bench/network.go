@@ -1,15 +1,14 @@
 package main
 
 import (
-	"encoding/gob"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/lab/bench/internal/delay"
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // distances says how long what a client sends is under way to each master, and what the master sends to
@@ -45,7 +44,7 @@ func (d distances) farthest() int {
 	return far
 }
 
-// networkRole is what workerEnv holds in the process that delays.
+// networkRole is the role of the process that delays.
 const networkRole = "network"
 
 // A network leads clients to the masters of a fleet over distances. Its proxies are a process of their
@@ -57,7 +56,7 @@ type network struct {
 }
 
 func startNetwork(f *fleet) (*network, error) {
-	r, err := startProcess("", networkRole)
+	r, err := child.StartWorker[order, report]("", networkRole)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +73,7 @@ func (n *network) lead(d distances) ([]string, error) {
 		if d[i] == 0 {
 			continue
 		}
-		r, err := n.process.ask(order{Op: opForward, Target: addrs[i], Delay: d[i]}, readyLimit)
+		r, err := n.process.Ask(order{Op: opForward, Target: addrs[i], Delay: d[i]}, readyLimit)
 		if err != nil {
 			return nil, err
 		}
@@ -84,20 +83,17 @@ func (n *network) lead(d distances) ([]string, error) {
 	return addrs, nil
 }
 
-// forward is the main function of the process that delays. It returns when the standard input ends.
+// forward is the main function of the process that delays.
 func forward() error {
 	relay, err := delay.New()
 	if err != nil {
 		return err
 	}
 	defer relay.Close()
-	orders, out := listen(os.Stdin), gob.NewEncoder(os.Stdout)
+	orders, answer := child.Serve[order, report]()
 	for o := range orders {
-		var r report
-		if r.Addr, err = relay.Forward(o.Target, o.Delay); err != nil {
-			r.Err = err.Error()
-		}
-		if err := out.Encode(r); err != nil {
+		addr, err := relay.Forward(o.Target, o.Delay)
+		if err := answer(report{Addr: addr}, err); err != nil {
 			return err
 		}
 	}

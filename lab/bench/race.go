@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // freeLock is the workload of three processes that want a free lock at the same time. One is near to two
@@ -16,11 +18,11 @@ func freeLock(far time.Duration) func(*bench, *subject, int) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer stopAll(workers)
+		defer child.End(workers...)
 		var took []float64
 		for range b.plan.races {
 			first, err := b.race(workers)
-			if errors.Is(err, errSilent) {
+			if errors.Is(err, child.ErrSilent) {
 				return figures{hung: 1}, nil
 			}
 			if err != nil {
@@ -39,13 +41,13 @@ func (b *bench) race(workers []*remote) (time.Duration, error) {
 	// The pause lets releases of the last name arrive.
 	o := order{Op: opRace, Name: b.name(), Start: now() + int64(100*time.Millisecond)}
 	for _, w := range workers {
-		if err := w.tell(o); err != nil {
+		if err := w.Tell(o); err != nil {
 			return 0, err
 		}
 	}
 	first := time.Duration(0)
 	for i, w := range workers {
-		r, err := w.answer(readyLimit)
+		r, err := w.Answer(readyLimit)
 		if err != nil {
 			return 0, err
 		}

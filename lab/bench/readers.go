@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // readingWorkloads returns the workloads of readers, and of readers and writers.
@@ -71,9 +73,9 @@ func keptLease(goroutines int) func(*bench, *subject, int) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		defer stopAll(workers)
-		r, err := workers[0].ask(order{Op: opSpin, Lasting: b.plan.lasting}, b.plan.lasting+readyLimit)
-		if errors.Is(err, errSilent) {
+		defer child.End(workers...)
+		r, err := workers[0].Ask(order{Op: opSpin, Lasting: b.plan.lasting}, b.plan.lasting+readyLimit)
+		if errors.Is(err, child.ErrSilent) {
 			return figures{hung: 1}, nil
 		}
 		if err != nil {
@@ -138,10 +140,10 @@ func firstReads(b *bench, s *subject, rep int) (figures, error) {
 		}
 		if err = pings.ping(2); err == nil {
 			var r report
-			r, err = workers[0].ask(order{Op: opLock}, readyLimit)
+			r, err = workers[0].Ask(order{Op: opLock}, readyLimit)
 			took = append(took, millis(r.Took))
 		}
-		stopAll(workers)
+		child.End(workers...)
 		if err != nil {
 			return nil, err
 		}
@@ -181,14 +183,14 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stopAll(workers)
+	defer child.End(workers...)
 	before, err := b.fleetOf(s).load()
 	if err != nil {
 		return nil, err
 	}
 	o := begin(time.Millisecond, b.plan.contending)
 	all, err := contend(workers, o, pings)
-	if errors.Is(err, errSilent) {
+	if errors.Is(err, child.ErrSilent) {
 		return figures{hung: 1}, nil
 	}
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // A session is a subject that is open in a process of its own, with its callers.
@@ -44,7 +46,7 @@ func (b *bench) openAll(subjects []*subject, on func(*subject) *fleet, c calls) 
 		all = append(all, &session{r, f, b.plan.bound})
 	}
 	for i, o := range all {
-		if _, err := o.worker.answer(readyLimit); err != nil {
+		if _, err := o.worker.Answer(readyLimit); err != nil {
 			closeAll(all)
 			return nil, fmt.Errorf("%s: %w", subjects[i].id, err)
 		}
@@ -65,7 +67,7 @@ func (o *session) drive(lasting time.Duration) (measured, error) {
 	if err != nil {
 		return measured{}, err
 	}
-	r, err := o.worker.ask(order{Op: opDrive, Lasting: lasting, Bound: o.bound}, lasting+o.bound+readyLimit)
+	r, err := o.worker.Ask(order{Op: opDrive, Lasting: lasting, Bound: o.bound}, lasting+o.bound+readyLimit)
 	if err != nil {
 		return measured{}, err
 	}
@@ -100,14 +102,14 @@ func (m measured) figures(lasting time.Duration) figures {
 	return out
 }
 
-func (o *session) close() { stopAll([]*remote{o.worker}) }
+func (o *session) close() { child.End(o.worker) }
 
 func closeAll(all []*session) {
 	var workers []*remote
 	for _, o := range all {
 		workers = append(workers, o.worker)
 	}
-	stopAll(workers)
+	child.End(workers...)
 }
 
 // name returns the prefix of the names of the run that began last.

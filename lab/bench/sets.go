@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // setLocks is an open client of a subject that locks several names at once.
@@ -61,10 +63,10 @@ func setCrowd(b *bench, s *subject, rep int) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer stopAll(workers)
+	defer child.End(workers...)
 	o := begin(time.Millisecond, setsLast*b.plan.contending)
 	all, err := contend(workers, o, &pinger{})
-	if errors.Is(err, errSilent) {
+	if errors.Is(err, child.ErrSilent) {
 		return figures{hung: 1}, nil
 	}
 	if err != nil {

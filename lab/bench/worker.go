@@ -2,24 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/gob"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/redlock-go/redlock/lab/internal/child"
 	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
-// Each library runs in processes of its own, which are this program again with workerEnv set. A worker
-// opens a subject, reads orders from its standard input, and answers on its standard output.
-
-// workerEnv holds the id of the subject that a worker opens, or another role.
-const workerEnv = "REDLOCK_BENCH_WORKER"
+// Each library runs in processes of its own, which are this program again: see package child. A worker
+// opens the subject whose id is its role, or has networkRole.
 
 // order is what a worker is to do. The first has Setup.
 type order struct {
@@ -49,7 +44,6 @@ const (
 
 // report is a worker's answer to each order.
 type report struct {
-	Err    string
 	At     int64         // opLock, opRace: when it was entered; opUnlock: when it was left
 	Turns  [][]turn      // opContend: of each goroutine
 	Driven driven        // opDrive
@@ -78,7 +72,7 @@ func (t turn) waited(stop int64) time.Duration {
 	return time.Duration(t.Stay.Enter - t.Asked)
 }
 
-// work is the worker's main function. It returns when the standard input ends.
+// work is the worker's main function.
 func work(id string) error {
 	quiet()
 	if id == networkRole {
@@ -88,41 +82,17 @@ func work(id string) error {
 	if s == nil {
 		return fmt.Errorf("no subject %q", id)
 	}
-	orders, out := listen(os.Stdin), gob.NewEncoder(os.Stdout)
-	first, ok := <-orders
-	if !ok {
-		return errors.New("no order came")
-	}
-	var ready report
-	w, err := newWorker(s, first.Setup)
-	if err != nil {
-		ready.Err = err.Error()
-	}
-	if err := out.Encode(ready); err != nil {
+	orders, answer := child.Serve[order, report]()
+	w, err := newWorker(s, (<-orders).Setup)
+	if err := answer(report{}, err); err != nil {
 		return err
 	}
 	for o := range orders {
-		if err := out.Encode(w.obey(o)); err != nil {
+		if err := answer(w.obey(o)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// listen returns the orders as they come, and ends the process with them: a
-// worker that is in the middle of a wait must not outlive its master.
-func listen(in io.Reader) <-chan order {
-	orders := make(chan order)
-	go func() {
-		for dec := gob.NewDecoder(in); ; {
-			var o order
-			if dec.Decode(&o) != nil {
-				os.Exit(0)
-			}
-			orders <- o
-		}
-	}()
-	return orders
 }
 
 type worker struct {
@@ -193,9 +163,7 @@ func (c *changing) lock(ctx context.Context) error {
 	return c.mutex.lock(ctx)
 }
 
-func (w *worker) obey(o order) report {
-	var r report
-	var err error
+func (w *worker) obey(o order) (r report, err error) {
 	switch o.Op {
 	case opLock:
 		asked := now()
@@ -224,10 +192,7 @@ func (w *worker) obey(o order) report {
 	default:
 		err = fmt.Errorf("no such order: %q", o.Op)
 	}
-	if err != nil {
-		r.Err = err.Error()
-	}
-	return r
+	return r, err
 }
 
 // contend has all goroutines lock and unlock from Start to Stop.

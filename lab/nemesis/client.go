@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -43,15 +42,14 @@ type death struct {
 
 // A process is one life of a client.
 type process struct {
-	*child.Worker
+	*child.Process
 	life  int
 	began int64
 	ready chan struct{} // closed when it is connected
 	done  chan struct{} // closed when it has unlocked all and closed
-	gone  chan struct{} // closed when it has ended, and all its records are in
 
-	meant bool // the nemesis ends it
-	err   error
+	meant   bool // the nemesis ends it
+	crashed bool // it has ended by itself; set when it is gone
 }
 
 // start begins a life.
@@ -60,10 +58,11 @@ func (c *client) start() error {
 	defer c.mu.Unlock()
 	p := &process{
 		life: c.job.Life, began: history.Now(),
-		ready: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{}),
+		ready: make(chan struct{}), done: make(chan struct{}),
 	}
 	var err error
-	p.Worker, err = child.Start(c.program, c.stderr, workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
+	follow := func(out io.Reader) { c.follow(p, out) }
+	p.Process, err = child.Start(c.program, c.stderr, follow, workerEnv+"=1", "GORACE=halt_on_error=1") // with go run -race, a race ends the client
 	if err != nil {
 		return err
 	}
@@ -73,15 +72,14 @@ func (c *client) start() error {
 		return err
 	}
 	c.job.Life++
-	go c.follow(p)
 	_, err = p.In.Write(append(line, '\n'))
 	return err
 }
 
 // follow takes in the records of a life until it ends.
-func (c *client) follow(p *process) {
+func (c *client) follow(p *process, out io.Reader) {
 	finished := false
-	unread := history.Read(p.Out, func(r history.Record) {
+	unread := history.Read(out, func(r history.Record) {
 		switch r.Kind {
 		case history.Ready:
 			close(p.ready)
@@ -95,19 +93,13 @@ func (c *client) follow(p *process) {
 	if unread != nil {
 		c.log.printf("client %d: its records: %v", c.index, unread)
 	}
-	err := p.Wait()
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if !finished {
 		c.deaths = append(c.deaths, death{p.life, history.Now()})
-		if !p.meant {
-			p.err = fmt.Errorf("client %d has ended by itself: %w", c.index, errors.Join(err, errUnexpected))
-		}
+		p.crashed = !p.meant
 	}
-	c.mu.Unlock()
-	close(p.gone)
 }
-
-var errUnexpected = errors.New("nobody has killed it: see its log")
 
 func (c *client) process() *process {
 	c.mu.Lock()
@@ -147,7 +139,7 @@ func (c *client) stutter(length, each time.Duration) error {
 func (c *client) stop(length time.Duration) {
 	p := c.process()
 	at := history.Now()
-	if err := p.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return // it has just ended
 	}
 	c.mu.Lock()
@@ -155,7 +147,7 @@ func (c *client) stop(length time.Duration) {
 	c.pauses = append(c.pauses, history.Span{From: at})
 	c.mu.Unlock()
 	time.Sleep(length)
-	p.Process.Signal(syscall.SIGCONT)
+	p.Signal(syscall.SIGCONT)
 	c.mu.Lock()
 	c.pauses[i].To = history.Now()
 	c.mu.Unlock()
@@ -170,21 +162,20 @@ func (c *client) end(kill bool, patience time.Duration) (stuck bool) {
 	c.mu.Unlock()
 	if !kill {
 		c.order(orderStop)
-		if c.stalls.within(patience, p.done, p.gone) {
-			if isClosed(p.gone) {
+		if c.stalls.within(patience, p.done, p.Gone) {
+			if isClosed(p.Gone) {
 				return false
 			} // otherwise what follows is the exit
 		} else {
 			stuck = true
-			p.Process.Signal(syscall.SIGQUIT) // its goroutines go to its log
+			p.Signal(syscall.SIGQUIT) // its goroutines go to its log
 			select {
-			case <-p.gone:
+			case <-p.Gone:
 			case <-time.After(time.Second):
 			}
 		}
 	}
-	p.Process.Kill()
-	<-p.gone
+	p.Kill()
 	return stuck
 }
 

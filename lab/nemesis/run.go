@@ -94,7 +94,7 @@ func newRun(c config) (*run, error) {
 	for _, cl := range r.clients {
 		select {
 		case <-cl.process().ready:
-		case <-cl.process().gone:
+		case <-cl.process().Gone:
 			return r, fmt.Errorf("client %d does not start: see %s", cl.index, cl.stderr.Name())
 		case <-time.After(20 * time.Second):
 			return r, fmt.Errorf("client %d is not ready after 20 s", cl.index)
@@ -258,8 +258,8 @@ func (r *run) look() bool {
 func (r *run) crashes() (all []history.Violation) {
 	for _, cl := range r.clients {
 		p := cl.process()
-		if isClosed(p.gone) && p.err != nil {
-			all = append(all, history.Violation{Kind: crashed, Text: p.err.Error()})
+		if isClosed(p.Gone) && p.crashed {
+			all = append(all, history.Violation{Kind: crashed, Text: fmt.Sprintf("client %d has ended by itself: %v\nnobody has killed it: see its log", cl.index, p.Err)})
 		}
 	}
 	return all

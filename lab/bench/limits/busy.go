@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"os"
@@ -22,9 +20,6 @@ const (
 	busyHold    = 300 * time.Millisecond // the longest
 )
 
-// busyEnv makes this program a process of the section busy: a client, or one that computes.
-const busyEnv = "REDLOCK_LIMITS_BUSY"
-
 // busy counts the leases that clients lose on a busy machine. Each client is a process. It takes turns at a lock and at a semaphore, and holds
 // each for up to 300 ms. Beside them o.busy processes compute.
 func busy(o *options) error {
@@ -33,50 +28,43 @@ func busy(o *options) error {
 		return err
 	}
 	defer f.Stop()
-	var all []*worker
-	defer func() {
-		for _, w := range all {
-			w.Kill()
-		}
-	}()
-	for range busyClients {
-		w, err := startWorker(f, busyEnv+"=client")
-		if err != nil {
-			return err
-		}
-		all = append(all, w)
+	all, err := startWorkers("busy", busyClients, f.Addrs())
+	if err != nil {
+		return err
 	}
-	for _, w := range all {
-		io.WriteString(w.In, "go\n")
+	defer child.End(all...)
+	if err := tell(all); err != nil {
+		return err
 	}
 	load, err := computeBeside(o.busy, o.span)
 	if err != nil {
 		return err
 	}
-	for _, w := range all {
-		w.In.Close()
+	found, err := reports(all)
+	if err != nil {
+		return err
 	}
-	var sum turns
-	for _, w := range all {
-		var t turns
-		if _, err := fmt.Fscan(w.out, &t.locks, &t.lostLocks, &t.permits, &t.lostPermits); err != nil {
-			return fmt.Errorf("a worker's report: %w", err)
-		}
-		sum.add(t)
+	var sum report
+	for _, r := range found {
+		sum.Locks, sum.LostLocks = sum.Locks+r.Locks, sum.LostLocks+r.LostLocks
+		sum.Permits, sum.LostPermits = sum.Permits+r.Permits, sum.LostPermits+r.LostPermits
 	}
 	table("load", "locks", "lost", "permits", "lost")
-	row(fmt.Sprintf("%.1f", load), fmt.Sprint(sum.locks), fmt.Sprint(sum.lostLocks), fmt.Sprint(sum.permits), fmt.Sprint(sum.lostPermits))
+	row(fmt.Sprintf("%.1f", load), fmt.Sprint(sum.Locks), fmt.Sprint(sum.LostLocks), fmt.Sprint(sum.Permits), fmt.Sprint(sum.LostPermits))
 	return nil
 }
 
 // computeBeside has n processes compute for a time. It returns the average load of the machine, by the kernel's averages of a minute.
 func computeBeside(n int, span time.Duration) (load float64, err error) {
 	for range n {
-		c, err := child.Start("", os.Stderr, busyEnv+"=compute", workerEnv+"=none")
+		w, err := child.StartWorker[order, report]("", "compute")
 		if err != nil {
 			return 0, err
 		}
-		defer c.Kill()
+		defer w.Kill()
+		if err := w.Tell(order{}); err != nil {
+			return 0, err
+		}
 	}
 	const each = 5 * time.Second
 	samples := 0
@@ -96,36 +84,24 @@ func computeBeside(n int, span time.Duration) (load float64, err error) {
 }
 
 // compute never returns.
-func compute() {
+func compute(order, func() <-chan order) (report, error) {
 	for n := 0; ; n++ {
 	}
 }
 
-// turns are how often a process had the lock and the semaphore, and lost them.
-type turns struct{ locks, lostLocks, permits, lostPermits int }
-
-func (t *turns) add(o turns) {
-	t.locks, t.lostLocks, t.permits, t.lostPermits = t.locks+o.locks, t.lostLocks+o.lostLocks, t.permits+o.permits, t.lostPermits+o.lostPermits
-}
-
-// beBusy is a client of the section busy, until standard input ends.
-func beBusy(addrs []string) error {
-	c, err := open(addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
+// beBusy is a client of the section busy.
+func beBusy(o order, begin func() <-chan order) (r report, err error) {
+	c, err := open(o.Addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer c.Close()
-	fmt.Println("ready")
-	in := bufio.NewReader(os.Stdin)
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
+	end := begin()
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
-		io.Copy(io.Discard, in)
+		<-end
 		stop()
 	}()
-	var t turns
 	hold := func(s *redlock.Lease, n, lost *int) {
 		time.Sleep(rand.N(busyHold))
 		*n++
@@ -137,7 +113,7 @@ func beBusy(addrs []string) error {
 	both.Go(func() {
 		mu := c.Locker("busy")
 		for mu.LockContext(ctx) == nil {
-			hold(mu.Lease(), &t.locks, &t.lostLocks)
+			hold(mu.Lease(), &r.Locks, &r.LostLocks)
 			mu.Unlock()
 		}
 	})
@@ -148,11 +124,10 @@ func beBusy(addrs []string) error {
 			if err != nil {
 				return
 			}
-			hold(p.Lease, &t.permits, &t.lostPermits)
+			hold(p.Lease, &r.Permits, &r.LostPermits)
 			p.Release()
 		}
 	})
 	both.Wait()
-	_, err = fmt.Println(t.locks, t.lostLocks, t.permits, t.lostPermits)
-	return err
+	return r, nil
 }

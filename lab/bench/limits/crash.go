@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -46,21 +45,18 @@ func crash(*options) error {
 // crashOptions have short leases, so that the time until a key expires, and a quarantine, is short.
 var crashOptions = &redlock.Options{MaxTTL: 3 * time.Second, LockOptions: redlock.LockOptions{TTL: 3 * time.Second}}
 
-// crowdEnv makes this program a part of the crowd: it holds the number of its clients, and workerEnv the addresses of the masters. If the
-// lock is free, one of them holds it.
-const crowdEnv = "REDLOCK_LIMITS_CROWD"
-
-func joinCrowd(addrs []string, n int) error {
-	for range n {
-		c, err := open(addrs, crashOptions)
+// joinCrowd is a part of the crowd. If the lock is free, one of its clients holds it.
+func joinCrowd(o order, begin func() <-chan order) (r report, err error) {
+	for range o.Clients {
+		c, err := open(o.Addrs, crashOptions)
 		if err != nil {
-			return err
+			return r, err
 		}
 		go c.Locker(crowdName).Lock()
 	}
 	time.Sleep(crowdSettles / 4)
-	fmt.Println("ready")
-	select {}
+	begin()
+	return r, nil
 }
 
 // A crashScene is masters, and clients of this process that each hold the lock for 1 ms when they have it.
@@ -141,7 +137,7 @@ func (s *crashScene) unlocks() {
 
 // spawn starts a process with n clients that queue.
 func (s *crashScene) spawn(n int) (*worker, error) {
-	return startWorker(s.fleet, crowdEnv+"="+strconv.Itoa(n))
+	return startWorker("crowd", order{Addrs: s.fleet.Addrs(), Clients: n})
 }
 
 func killed(n int) (time.Duration, error) {

@@ -22,6 +22,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/child"
 )
 
 // A section is one table.
@@ -57,36 +59,7 @@ var sections = []section{
 	{"busy", busy},
 }
 
-func main() {
-	if addrs := os.Getenv(workerEnv); addrs != "" {
-		if err := runWorker(strings.Split(addrs, ",")); err != nil {
-			fmt.Fprintln(os.Stderr, "limits: worker:", err)
-			os.Exit(1)
-		}
-		return
-	}
-	if err := run(); err != nil {
-		fmt.Fprintln(os.Stderr, "limits:", err)
-		os.Exit(1)
-	}
-}
-
-// runWorker runs this process as a worker of the section crash, processes or busy.
-func runWorker(addrs []string) error {
-	switch os.Getenv(busyEnv) {
-	case "client":
-		return beBusy(addrs)
-	case "compute":
-		compute()
-	}
-	if n, err := strconv.Atoi(os.Getenv(crowdEnv)); err == nil {
-		return joinCrowd(addrs, n)
-	}
-	if i, n, ok := ringOf(os.Getenv(ringEnv)); ok {
-		return joinRing(addrs, i, n)
-	}
-	return work(addrs)
-}
+func main() { child.Main("limits", work, run) }
 
 func run() error {
 	o := &options{leases: []int{1, 1_000, 10_000, 100_000}, clients: []int{16, 64, 200, 400}}

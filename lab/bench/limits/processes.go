@@ -1,11 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock"
@@ -13,35 +9,21 @@ import (
 	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
-// workerEnv makes this program a worker: it holds the addresses of the masters.
-const workerEnv = "REDLOCK_LIMITS_MASTERS"
-
-// work locks one name, holds it for 1 ms and unlocks it, until standard input ends. Then it prints
-// how often it had the lock, its longest wait and the CPU time that it used.
-func work(addrs []string) error {
-	c, err := open(addrs, nil)
+// takeTurns locks one name, holds it for 1 ms and unlocks it, until the end.
+func takeTurns(o order, begin func() <-chan order) (r report, err error) {
+	c, err := open(o.Addrs, nil)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer c.Close()
-	fmt.Println("ready")
-	in := bufio.NewReader(os.Stdin)
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
-	end := make(chan struct{})
-	go func() {
-		io.Copy(io.Discard, in)
-		close(end)
-	}()
+	end := begin()
 	mu := c.Locker("limits")
 	locks, longest := 0, time.Duration(0)
 	used := measure.CPU()
 	for {
 		select {
 		case <-end:
-			_, err := fmt.Println(locks, int64(longest), int64(measure.CPU()-used))
-			return err
+			return report{Locks: locks, Longest: longest, CPU: measure.CPU() - used}, nil
 		default:
 		}
 		locks, longest = turn(mu, locks, longest)
@@ -57,11 +39,6 @@ func turn(mu *redlock.Locker, locks int, longest time.Duration) (int, time.Durat
 	return locks + 1, longest
 }
 
-type worker struct {
-	*child.Worker
-	out *bufio.Reader
-}
-
 // processes measures many processes that contend for one name.
 func processes(*options) error {
 	const span = 10 * time.Second
@@ -71,7 +48,7 @@ func processes(*options) error {
 		if err != nil {
 			return err
 		}
-		err = contend(f, n, span, func(int) []string { return nil })
+		err = contend("turns", f, n, span)
 		f.Stop()
 		if err != nil {
 			return err
@@ -80,68 +57,39 @@ func processes(*options) error {
 	return nil
 }
 
-// contend has n workers take turns. env returns more of the environment of each.
-func contend(f fleet, n int, span time.Duration, env func(i int) []string) error {
-	var all []*worker
-	defer func() {
-		for _, w := range all {
-			w.Kill()
-		}
-	}()
-	for i := range n {
-		w, err := startWorker(f, env(i)...)
-		if err != nil {
-			return err
-		}
-		all = append(all, w)
+// contend has n workers in a role take turns.
+func contend(role string, f fleet, n int, span time.Duration) error {
+	all, err := startWorkers(role, n, f.Addrs())
+	if err != nil {
+		return err
 	}
+	defer child.End(all...)
 	before, err := f.Load()
 	if err != nil {
 		return err
 	}
-	for _, w := range all {
-		io.WriteString(w.In, "go\n")
+	if err := tell(all); err != nil {
+		return err
 	}
 	time.Sleep(span)
 	after, err := f.Load()
 	if err != nil {
 		return err
 	}
-	for _, w := range all {
-		w.In.Close()
+	found, err := reports(all)
+	if err != nil {
+		return err
 	}
-	total, fewest, most := 0, -1, 0
-	var longest, used int64
-	for _, w := range all {
-		var locks int
-		var wait, spent int64
-		if _, err := fmt.Fscan(w.out, &locks, &wait, &spent); err != nil {
-			return fmt.Errorf("a worker's report: %w", err)
-		}
-		total += locks
-		most = max(most, locks)
-		if fewest < 0 || locks < fewest {
-			fewest = locks
-		}
-		longest, used = max(longest, wait), used+spent
+	total, fewest, most := 0, found[0].Locks, 0
+	var longest, used time.Duration
+	for _, r := range found {
+		total += r.Locks
+		fewest, most = min(fewest, r.Locks), max(most, r.Locks)
+		longest, used = max(longest, r.Longest), used+r.CPU
 	}
 	row(fmt.Sprint(n), fmt.Sprintf("%.0f", float64(total)/span.Seconds()), fmt.Sprintf("%d, %d", fewest, most),
-		time.Duration(longest).Round(time.Millisecond).String(),
-		fmt.Sprintf("%.0f %% of a core", 100*time.Duration(used).Seconds()/span.Seconds()),
+		longest.Round(time.Millisecond).String(),
+		fmt.Sprintf("%.0f %% of a core", 100*used.Seconds()/span.Seconds()),
 		fmt.Sprintf("%.0f %% of a core", 100*(after.CPU-before.CPU).Seconds()/span.Seconds()))
 	return nil
-}
-
-// startWorker starts this program as a worker, with more of an environment.
-func startWorker(f fleet, env ...string) (*worker, error) {
-	p, err := child.Start("", os.Stderr, append(env, workerEnv+"="+strings.Join(f.Addrs(), ","))...)
-	if err != nil {
-		return nil, err
-	}
-	w := &worker{p, bufio.NewReader(p.Out)}
-	if _, err := w.out.ReadString('\n'); err != nil {
-		w.Kill()
-		return nil, fmt.Errorf("a worker did not start: %w", err)
-	}
-	return w, nil
 }

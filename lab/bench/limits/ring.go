@@ -1,22 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/lab/internal/measure"
 )
-
-// ringEnv makes a worker a member of a ring: it holds the worker's number, and how many there are.
-const ringEnv = "REDLOCK_LIMITS_RING"
 
 // passOn is what a turn has to do at a master at least: the token of the holder becomes that of the next one, who is told so.
 var passOn = redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] or ARGV[1] == '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', 10000) redis.call('PUBLISH', ARGV[3], ARGV[2]) return 1 end return 0")
@@ -31,37 +23,33 @@ func ring(*options) error {
 		return err
 	}
 	defer f.Stop()
-	return contend(f, n, span, func(i int) []string { return []string{fmt.Sprintf("%s=%d/%d", ringEnv, i, n)} })
+	return contend("ring", f, n, span)
 }
 
 // A member is a worker of a ring.
 type member struct {
 	conns []redis.Conn // for commands, by master
 	next  string       // the channel of the next one
-	turns chan int64   // a turn begins, by the message of one master; 0: standard input has ended
+	turns chan int64   // a turn begins, by the message of one master; 0: the end
 }
 
-// joinRing is worker i of a ring of n: see work for what it reads and prints.
-func joinRing(addrs []string, i, n int) error {
-	w := &member{next: channel((i + 1) % n), turns: make(chan int64, len(addrs))}
-	for _, addr := range addrs {
-		if err := w.connect(addr, channel(i)); err != nil {
-			return err
+// joinRing is a member of a ring.
+func joinRing(o order, begin func() <-chan order) (r report, err error) {
+	w := &member{next: channel((o.Number + 1) % o.Of), turns: make(chan int64, len(o.Addrs))}
+	for _, addr := range o.Addrs {
+		if err := w.connect(addr, channel(o.Number)); err != nil {
+			return r, err
 		}
 	}
-	fmt.Println("ready")
-	in := bufio.NewReader(os.Stdin)
-	if _, err := in.ReadString('\n'); err != nil {
-		return err
-	}
+	end := begin()
 	go func() {
-		io.Copy(io.Discard, in)
+		<-end
 		w.turns <- 0
 	}()
-	if i == 0 {
+	if o.Number == 0 {
 		time.Sleep(100 * time.Millisecond) // all others are ready
 		if err := w.pass(0); err != nil {
-			return err
+			return r, err
 		}
 	}
 	return w.takeTurns()
@@ -119,8 +107,8 @@ func (w *member) pass(turn int64) error {
 	return nil
 }
 
-// takeTurns takes the lock when a majority of masters has said so, and passes it on, until standard input ends.
-func (w *member) takeTurns() error {
+// takeTurns takes the lock when a majority of masters has said so, and passes it on, until the end.
+func (w *member) takeTurns() (r report, err error) {
 	heard, locks, longest := map[int64]int{}, 0, time.Duration(0)
 	used, left := measure.CPU(), time.Now()
 	for turn := range w.turns {
@@ -133,20 +121,11 @@ func (w *member) takeTurns() error {
 		longest = max(longest, time.Since(left))
 		time.Sleep(time.Millisecond)
 		if err := w.pass(turn); err != nil {
-			return err
+			return r, err
 		}
 		locks, left = locks+1, time.Now()
 	}
-	_, err := fmt.Println(locks, int64(longest), int64(measure.CPU()-used))
-	return err
+	return report{Locks: locks, Longest: longest, CPU: measure.CPU() - used}, nil
 }
 
 func channel(i int) string { return "ring:" + strconv.Itoa(i) }
-
-// ringOf returns the number of a worker of a ring, and how many there are.
-func ringOf(env string) (i, n int, ok bool) {
-	at, of, _ := strings.Cut(env, "/")
-	i, err := strconv.Atoi(at)
-	n, bad := strconv.Atoi(of)
-	return i, n, err == nil && bad == nil
-}
