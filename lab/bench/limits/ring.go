@@ -65,6 +65,11 @@ func (w *member) connect(addr, channel string) error {
 	if err := passOn.Load(conn); err != nil {
 		return err
 	}
+	go func() {
+		for conn.Err() == nil {
+			conn.Receive() // the answers to pass
+		}
+	}()
 	told, err := redis.Dial("tcp", addr)
 	if err != nil {
 		return err
@@ -100,9 +105,6 @@ func (w *member) pass(turn int64) error {
 		if err := errors.Join(passOn.SendHash(conn, "limits", mine, turn+1, w.next), conn.Flush()); err != nil {
 			return err
 		}
-	}
-	for _, conn := range w.conns { // they are answered long before the next turn of this one
-		go conn.Receive()
 	}
 	return nil
 }
