@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/lab/internal/child"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // A crowd is a workload of processes that all want one name.
@@ -66,10 +67,10 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	if c.guest == "" {
-		return judge(all, o, after.minus(before), pings.trip()), nil
+		return judge(all, o, after.Minus(before), pings.trip()), nil
 	}
-	out := judge(all, o, after.minus(before), pings.trip())
-	ours := judge(all[:c.processes], o, after.minus(before), pings.trip())
+	out := judge(all, o, after.Minus(before), pings.trip())
+	ours := judge(all[:c.processes], o, after.Minus(before), pings.trip())
 	out[guestShare] = 100 * (1 - ours[perSecond]/out[perSecond])
 	out[fairness] = ours[fairness]
 	return out, nil
@@ -117,7 +118,7 @@ func contend(workers []*remote, o order, pings *pinger) (all []report, err error
 }
 
 // judge computes the figures of a run.
-func judge(all []report, o order, served load, trip time.Duration) figures {
+func judge(all []report, o order, served servers.Load, trip time.Duration) figures {
 	var turns []turn
 	var stays []interval
 	var shares, processShares []float64

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // A recorder keeps what one caller did. Its caller may be stuck for ever, so
@@ -127,13 +129,13 @@ func (d driven) figures(lasting time.Duration) figures {
 
 // spent is what has been spent, by a process and its masters.
 type spent struct {
-	load   load
+	load   servers.Load
 	cpu    time.Duration
 	allocs uint64
 }
 
 func (s spent) plus(t spent) spent {
-	return spent{s.load.plus(t.load), s.cpu + t.cpu, s.allocs + t.allocs}
+	return spent{s.load.Plus(t.load), s.cpu + t.cpu, s.allocs + t.allocs}
 }
 
 // each adds to the figures what was spent for each of n locks.
@@ -141,8 +143,8 @@ func (s spent) each(n int, into figures) {
 	if n == 0 {
 		return
 	}
-	into[commands] = float64(s.load.commands) / float64(n)
-	into[serverCPU] = micros(s.load.cpu) / float64(n)
+	into[commands] = float64(commandsOf(s.load)) / float64(n)
+	into[serverCPU] = micros(s.load.CPU) / float64(n)
 	into[clientCPU] = micros(s.cpu) / float64(n)
 	into[allocations] = float64(s.allocs) / float64(n)
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/child"
 	"github.com/redlock-go/redlock/lab/internal/servers"
 )
@@ -35,12 +37,17 @@ func startFleet(adopt func(*fleet) error) (*fleet, error) {
 	return f, nil
 }
 
-// adopt has this commit's library adopt the masters.
+// adopt has this commit's library adopt the masters, and returns when all may vote for it: it must not be measured with fewer of them
+// than its peers.
 func (f *fleet) adopt() error {
 	if err := f.Adopt(); err != nil {
 		return err
 	}
-	return awaitVoters(f.Addrs(), 5*time.Second)
+	c, err := servers.Open(f.Addrs(), &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		c.Close()
+	}
+	return err
 }
 
 func (f *fleet) stop() {
@@ -88,8 +95,8 @@ func (f *fleet) kill(which []int) error {
 }
 
 // load returns what the masters that are well have done.
-func (f *fleet) load() (load, error) {
-	var sum load
+func (f *fleet) load() (servers.Load, error) {
+	var sum servers.Load
 	for i, s := range f.Fleet {
 		if f.sick[i] {
 			continue
@@ -98,7 +105,7 @@ func (f *fleet) load() (load, error) {
 		if err != nil {
 			return sum, err
 		}
-		sum = sum.plus(loadOf(l))
+		sum = sum.Plus(l)
 	}
 	return sum, nil
 }

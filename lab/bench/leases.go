@@ -63,8 +63,8 @@ func (b *bench) watch(out figures) error {
 	if err != nil {
 		return err
 	}
-	spent := after.minus(before)
-	out[scriptRate] = float64(spent.scripts) / elapsed / masters
-	out[serverShare] = 100 * spent.cpu.Seconds() / elapsed / masters
+	spent := after.Minus(before)
+	out[scriptRate] = float64(spent.Calls["evalsha"]) / elapsed / masters
+	out[serverShare] = 100 * spent.CPU.Seconds() / elapsed / masters
 	return nil
 }

@@ -201,7 +201,7 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 		return nil, err
 	}
 	out, turns := judgeReaders(all[:c.reading], all[c.reading:], o)
-	cpu := after.minus(before).cpu
+	cpu := after.Minus(before).CPU
 	for _, r := range all {
 		cpu += r.CPU
 	}

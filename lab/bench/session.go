@@ -72,7 +72,7 @@ func (o *session) drive(lasting time.Duration) (measured, error) {
 		return measured{}, err
 	}
 	after, err := o.fleet.load()
-	return measured{r.Driven, spent{after.minus(before), r.CPU, r.Allocs}, r.Counts}, err
+	return measured{r.Driven, spent{after.Minus(before), r.CPU, r.Allocs}, r.Counts}, err
 }
 
 // measure drives the session and returns its figures.

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/redlock-go/redlock"
 )
@@ -82,34 +79,3 @@ func (m ourMutex) unlock() error {
 }
 
 func (m ourMutex) held() bool { return m.Lease().Valid() }
-
-// awaitVoters returns when all masters may vote for our library, which must not be measured with fewer of them
-// than its peers.
-func awaitVoters(addrs []string, limit time.Duration) error {
-	c, err := redlock.Open(addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	for {
-		err := c.Ping(ctx)
-		up := 0
-		for _, m := range c.Masters() {
-			if m.State == redlock.MasterUp {
-				up++
-			} else {
-				err = errors.Join(err, m.Err)
-			}
-		}
-		if up == len(addrs) && err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%d of %d masters may vote after %v: %w", up, len(addrs), limit, err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
-}

@@ -41,34 +41,18 @@ var epoch = sync.OnceValue(func() instant {
 // sleepUntil sleeps until that time of now.
 func sleepUntil(at int64) { time.Sleep(time.Duration(at - now())) }
 
-// load is what a server has done since it started.
-type load struct {
-	cpu      time.Duration
-	commands int64 // of clients and of scripts, without the benchmark's and the connections' own
-	scripts  int64 // EVALSHA
-}
-
-func (l load) plus(m load) load {
-	return load{l.cpu + m.cpu, l.commands + m.commands, l.scripts + m.scripts}
-}
-
-func (l load) minus(m load) load {
-	return load{l.cpu - m.cpu, l.commands - m.commands, l.scripts - m.scripts}
-}
-
 // administrative commands are not counted: they belong to connecting, or are
 // this benchmark's.
 var administrative = []string{"info", "hello", "client", "ping", "select", "config", "command", "auth"}
 
-// loadOf returns what the benchmark counts of a server's load.
-func loadOf(all servers.Load) load {
-	l := load{cpu: all.CPU, scripts: all.Calls["evalsha"]}
-	for name, n := range all.Calls {
+// commandsOf returns how many commands of clients and of scripts there were, without the administrative ones.
+func commandsOf(l servers.Load) (all int64) {
+	for name, n := range l.Calls {
 		if !isAdministrative(name) {
-			l.commands += n
+			all += n
 		}
 	}
-	return l
+	return all
 }
 
 func isAdministrative(name string) bool {

@@ -199,7 +199,7 @@ func (r *run) links(f fault) []*proxy.Proxy {
 
 func stepClock(r *run, f fault) error {
 	s := r.fleet[f.masters[0]]
-	if s.clock == "" {
+	if !s.steps {
 		return fmt.Errorf("%w: there is no libfaketime", errSkipped)
 	}
 	return s.setClock(f.amount)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/redisserver"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // masters is how many there are.
@@ -22,41 +23,20 @@ type fleet []*server
 // libfaketime is installed, a wall clock that can be set.
 type server struct {
 	*redisserver.Server
-	clock string // the file that sets the clock; "" without libfaketime
+	steps bool // its clock can be set: there is libfaketime
 
 	busy sync.Mutex // taken by the fault that has the process in hand
 }
 
-// startFleet starts the masters and adopts them, since nobody holds a lock there yet. The files
-// that set their clocks are in dir. users are the arguments for the users of the clients.
-func startFleet(dir string, users []string) (fleet, error) {
-	var f fleet
-	for i := range masters {
-		s, err := startServer(filepath.Join(dir, fmt.Sprintf("clock-%d", i)), users)
-		if err == nil {
-			f = append(f, s)
-			err = s.Adopt()
-		}
-		if err != nil {
-			f.stop()
-			return nil, err
-		}
-	}
-	return f, nil
-}
-
-// startServer starts one master. It does not use fsync: the kernel keeps what a killed process has
-// written, and the fault that loses the tail of the file truncates it.
-func startServer(clock string, users []string) (*server, error) {
-	s := &server{}
-	if lib := faketime(); lib != "" {
-		s.clock = clock
-		if err := s.setClock(0); err != nil {
-			return nil, err
-		}
+// startFleet starts the masters and adopts them, since nobody holds a lock there yet. users are the arguments for the users of the
+// clients. The masters do not use fsync: the kernel keeps what a killed process has written, and the fault that loses the tail of the
+// file truncates it.
+func startFleet(users []string) (f fleet, err error) {
+	lib := faketime()
+	if lib != "" {
 		for name, value := range map[string]string{
 			"LD_PRELOAD":                   lib + ":libc.so.6", // libc's malloc first, because jemalloc asks for the time too early
-			"FAKETIME_TIMESTAMP_FILE":      clock,
+			"FAKETIME_TIMESTAMP_FILE":      clockFile,
 			"FAKETIME_NO_CACHE":            "1",
 			"FAKETIME_DONT_FAKE_MONOTONIC": "1",
 		} {
@@ -64,10 +44,16 @@ func startServer(clock string, users []string) (*server, error) {
 			defer os.Unsetenv(name)
 		}
 	}
-	var err error
-	s.Server, err = redisserver.Start(append([]string{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}, users...)...)
-	return s, err
+	all, err := servers.Adopted(masters, append([]string{"--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"}, users...)...)
+	for _, s := range all {
+		f = append(f, &server{Server: s, steps: lib != ""})
+	}
+	return f, err
 }
+
+// clockFile has the offset of a server's clock, in the server's directory, which is its working directory. Without the file the clock is
+// right.
+const clockFile = "clock"
 
 // faketime returns the path of libfaketime, or "".
 func faketime() string {
@@ -88,10 +74,11 @@ func (f fleet) stop() {
 func (s *server) setClock(offset time.Duration) error {
 	// The rename makes sure that the server never reads half a file.
 	text := fmt.Sprintf("%+.3f\n", offset.Seconds())
-	if err := os.WriteFile(s.clock+".new", []byte(text), 0o600); err != nil {
+	file := filepath.Join(s.Dir(), clockFile)
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
 		return err
 	}
-	return os.Rename(s.clock+".new", s.clock)
+	return os.Rename(file+".new", file)
 }
 
 // aof returns the append-only file that the server writes to.

@@ -72,7 +72,7 @@ func newRun(c config) (*run, error) {
 		done: make(map[string]int),
 	}
 	go r.stalls.watch(r.over)
-	if r.fleet, err = startFleet(c.dir, users(c.seed, c.plan.clients, c.ttl)); err != nil {
+	if r.fleet, err = startFleet(users(c.seed, c.plan.clients, c.ttl)); err != nil {
 		return r, err
 	}
 	rng := func(stream uint64) *rand.Rand { return rand.New(rand.NewPCG(c.seed, stream)) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/child"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 const (
@@ -91,7 +92,7 @@ func compute(order, func() <-chan order) (report, error) {
 
 // beBusy is a client of the section busy.
 func beBusy(o order, begin func() <-chan order) (r report, err error) {
-	c, err := open(o.Addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
+	c, err := servers.Open(o.Addrs, &redlock.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return r, err
 	}

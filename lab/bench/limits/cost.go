@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/measure"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // cost measures what one lock and unlock costs a client and a master. Each caller has a name of its
@@ -15,7 +16,7 @@ import (
 func cost(*options) error {
 	table("callers", "locks/s", "client CPU per lock", "CPU per lock at one master", "commands per lock at one master", "bytes per lock at one master, both ways")
 	for _, callers := range []int{1, 8, 64, 512} {
-		if err := with(5, nil, func(f fleet, c *redlock.Client) error { return costOf(f, c, callers) }); err != nil {
+		if err := with(5, nil, func(f servers.Fleet, c *redlock.Client) error { return costOf(f, c, callers) }); err != nil {
 			return err
 		}
 	}
@@ -25,7 +26,7 @@ func cost(*options) error {
 // costSpan is how long each number of callers is measured, after a second of warming up.
 const costSpan = 5 * time.Second
 
-func costOf(f fleet, c *redlock.Client, callers int) error {
+func costOf(f servers.Fleet, c *redlock.Client, callers int) error {
 	var locks atomic.Int64
 	stop := make(chan struct{})
 	var wg sync.WaitGroup

@@ -11,6 +11,7 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // crash measures how long a lock for which a crowd waits stands idle when processes are killed or stopped, and how soon a master that
@@ -48,7 +49,7 @@ var crashOptions = &redlock.Options{MaxTTL: 3 * time.Second, LockOptions: redloc
 // joinCrowd is a part of the crowd. If the lock is free, one of its clients holds it.
 func joinCrowd(o order, begin func() <-chan order) (r report, err error) {
 	for range o.Clients {
-		c, err := open(o.Addrs, crashOptions)
+		c, err := servers.Open(o.Addrs, crashOptions)
 		if err != nil {
 			return r, err
 		}
@@ -61,7 +62,7 @@ func joinCrowd(o order, begin func() <-chan order) (r report, err error) {
 
 // A crashScene is masters, and clients of this process that each hold the lock for 1 ms when they have it.
 type crashScene struct {
-	fleet   fleet
+	fleet   servers.Fleet
 	clients []*redlock.Client
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -95,7 +96,7 @@ func (s *crashScene) end() {
 
 // open opens a client of this process.
 func (s *crashScene) open() (*redlock.Client, error) {
-	c, err := open(s.fleet.Addrs(), crashOptions)
+	c, err := servers.Open(s.fleet.Addrs(), crashOptions)
 	if err == nil {
 		s.clients = append(s.clients, c)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/redlock-go/redlock/lab/internal/measure"
 	"github.com/redlock-go/redlock/lab/internal/peers"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // A waiter is one client of a crowd: it has connections of its own.
@@ -27,7 +28,7 @@ type waiter struct {
 const crowdName = "limits:crowd"
 
 func openWaiter(addrs []string) (*waiter, error) {
-	c, err := open(addrs, nil)
+	c, err := servers.Open(addrs, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +40,7 @@ func openWaiter(addrs []string) (*waiter, error) {
 // first turn of all writes.
 func openReader(turns *atomic.Int64) func([]string) (*waiter, error) {
 	return func(addrs []string) (*waiter, error) {
-		c, err := open(addrs, nil)
+		c, err := servers.Open(addrs, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -131,8 +132,8 @@ type crowdFigures struct {
 	span time.Duration // of each measurement
 
 	idle, own       int64         // bytes: of an idle client; of all that wait
-	fresh, queued   load          // of the masters, without clients, and while all wait
-	waiting, turns  load          // what the masters use in a span
+	fresh, queued   servers.Load  // of the masters, without clients, and while all wait
+	waiting, turns  servers.Load  // what the masters use in a span
 	waited, taken   time.Duration // CPU time of the clients in a span
 	locks, fairness float64       // in a span; Jain's index
 	longest         time.Duration // a wait
@@ -199,7 +200,7 @@ func crowdOf(o *options, n int, name string, open func([]string) (*waiter, error
 }
 
 // take measures the clients while they take turns.
-func (m *crowdFigures) take(f fleet, turns *rota) (err error) {
+func (m *crowdFigures) take(f servers.Fleet, turns *rota) (err error) {
 	turns.longest.Store(0)
 	before := turns.counts()
 	if m.turns, m.taken, err = spent(f, m.span); err != nil {
@@ -280,23 +281,20 @@ func (r *rota) end() {
 }
 
 // spent returns what the masters and this process use in some time.
-func spent(f fleet, span time.Duration) (load, time.Duration, error) {
+func spent(f servers.Fleet, span time.Duration) (servers.Load, time.Duration, error) {
 	before, err := f.Load()
 	if err != nil {
-		return load{}, 0, err
+		return servers.Load{}, 0, err
 	}
 	used := measure.CPU()
 	time.Sleep(span)
 	used = measure.CPU() - used
 	after, err := f.Load()
-	for name, calls := range before.Calls {
-		after.Calls[name] -= calls
-	}
-	return load{CPU: after.CPU - before.CPU, Commands: after.Commands - before.Commands, Calls: after.Calls}, used, err
+	return after.Minus(before), used, err
 }
 
 // print prints how often each command was executed, the most frequent first.
-func printCalls(l load, what string, per float64) {
+func printCalls(l servers.Load, what string, per float64) {
 	fmt.Printf("\n%s:", what)
 	for _, name := range slices.SortedFunc(maps.Keys(l.Calls), func(a, b string) int { return cmp.Compare(l.Calls[b], l.Calls[a]) }) {
 		if l.Calls[name] > 0 {

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/lab/internal/child"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // A section is one table.
@@ -96,6 +97,9 @@ func run() error {
 	}
 	return nil
 }
+
+// start starts n servers that are adopted: their votes count at once.
+func start(n int) (servers.Fleet, error) { return servers.Adopted(n, servers.Crowded...) }
 
 // table prints the head of a table.
 func table(columns ...string) {

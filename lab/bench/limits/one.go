@@ -11,7 +11,23 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/measure"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
+
+// with calls f with a fleet and a Client of it.
+func with(n int, opts *redlock.Options, f func(servers.Fleet, *redlock.Client) error) error {
+	all, err := start(n)
+	if err != nil {
+		return err
+	}
+	defer all.Stop()
+	c, err := servers.Open(all.Addrs(), opts)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return f(all, c)
+}
 
 // lockAll locks all Lockers from 64 goroutines.
 func lockAll(all []*redlock.Locker) error {
@@ -27,7 +43,7 @@ const watch = 10 * time.Second
 func held(o *options) error {
 	table("names held", "client memory per name", "client CPU", "server CPU, all five", "server memory per key", "lost")
 	for _, n := range o.leases {
-		err := with(5, nil, func(f fleet, c *redlock.Client) error {
+		err := with(5, nil, func(f servers.Fleet, c *redlock.Client) error {
 			before, err := f.Load()
 			if err != nil {
 				return err
@@ -75,7 +91,7 @@ func held(o *options) error {
 func waiters(*options) error {
 	table("goroutines waiting", "memory per waiter", "locks/s", "longest wait", "client CPU per lock")
 	for _, n := range []int{1, 100, 1_000, 10_000} {
-		err := with(5, nil, func(f fleet, c *redlock.Client) error {
+		err := with(5, nil, func(f servers.Fleet, c *redlock.Client) error {
 			mu := c.Locker("limits")
 			mu.Lock()
 			before := measure.Memory()
@@ -130,7 +146,7 @@ func names(*options) error {
 		every.WriteByte(byte(b))
 	}
 	table("name", "outcome")
-	return with(5, nil, func(f fleet, c *redlock.Client) error {
+	return with(5, nil, func(f servers.Fleet, c *redlock.Client) error {
 		for _, n := range []struct{ what, name string }{
 			{"one byte", "x"},
 			{"each of the 256 bytes once", every.String()},
@@ -172,10 +188,10 @@ func cut(s string) string {
 func masters(*options) error {
 	table("masters", "lock + unlock, median", "p99", "commands per lock, all masters")
 	for _, n := range []int{1, 2, 3, 4, 5, 9} {
-		err := with(n, nil, func(f fleet, c *redlock.Client) error {
+		err := with(n, nil, func(f servers.Fleet, c *redlock.Client) error {
 			mu := c.Locker("limits")
 			var took []time.Duration
-			var before load
+			var before servers.Load
 			const warm, count = 500, 5_000
 			for i := range warm + count {
 				if i == warm {

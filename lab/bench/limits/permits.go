@@ -9,6 +9,7 @@ import (
 
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/measure"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // permitClients are the clients that share a semaphore, each with connections of its own, and permitRounds is how often each
@@ -28,7 +29,7 @@ func permits(o *options) error {
 	defer f.Stop()
 	var all []*redlock.Client
 	for range permitClients {
-		c, err := open(f.Addrs(), nil)
+		c, err := servers.Open(f.Addrs(), nil)
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ func permits(o *options) error {
 	limits := []int{0, 1, 4, 16}
 	rates, shares, costs := make(map[int][]float64), make(map[int][]float64), make(map[int]*permitCost)
 	for _, limit := range limits {
-		costs[limit] = &permitCost{calls: make(map[string]int64)}
+		costs[limit] = &permitCost{}
 	}
 	for round := range permitRounds {
 		for _, limit := range limits {
@@ -64,11 +65,11 @@ func permits(o *options) error {
 		_, rate, _ := spread(rates[limit])
 		least, median, most := spread(shares[limit])
 		row(name, fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.2f", median), fmt.Sprintf("%.2f", least), fmt.Sprintf("%.2f", most),
-			costs[limit].of(costs[limit].masters), costs[limit].of(costs[limit].clients), fmt.Sprintf("%.1f", float64(costs[limit].commands)/float64(5*costs[limit].turns)))
+			costs[limit].of(costs[limit].masters.CPU), costs[limit].of(costs[limit].clients), fmt.Sprintf("%.1f", float64(costs[limit].masters.Commands)/float64(5*costs[limit].turns)))
 	}
 	for _, limit := range limits {
 		if o.commands {
-			printCalls(load{Calls: costs[limit].calls}, fmt.Sprintf("a limit of %d, per turn and master", limit), float64(5*costs[limit].turns))
+			printCalls(costs[limit].masters, fmt.Sprintf("a limit of %d, per turn and master", limit), float64(5*costs[limit].turns))
 		}
 	}
 	return nil
@@ -76,9 +77,9 @@ func permits(o *options) error {
 
 // A permitCost is what turns have cost.
 type permitCost struct {
-	turns, commands  int64
-	masters, clients time.Duration // of CPU time
-	calls            map[string]int64
+	turns   int64
+	clients time.Duration // of CPU time
+	masters servers.Load
 }
 
 func (c *permitCost) of(d time.Duration) string {
@@ -109,7 +110,7 @@ func permitTurn(limit int) func(context.Context, *redlock.Client) error {
 }
 
 // rateOf returns how many turns a second all clients have together, after a second of warming up, and adds what they cost.
-func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.Client) error, cost *permitCost) (float64, error) {
+func rateOf(f servers.Fleet, all []*redlock.Client, use func(context.Context, *redlock.Client) error, cost *permitCost) (float64, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var turns atomic.Int64
 	var wg sync.WaitGroup
@@ -133,10 +134,6 @@ func rateOf(f fleet, all []*redlock.Client, use func(context.Context, *redlock.C
 	cost.turns += had
 	cost.clients += measure.CPU() - used
 	after, err := f.Load()
-	cost.masters += after.CPU - loaded.CPU
-	cost.commands += after.Commands - loaded.Commands
-	for name, calls := range after.Calls {
-		cost.calls[name] += calls - loaded.Calls[name]
-	}
+	cost.masters = cost.masters.Plus(after.Minus(loaded))
 	return float64(had) / took.Seconds(), err
 }

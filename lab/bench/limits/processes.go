@@ -7,11 +7,12 @@ import (
 	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/child"
 	"github.com/redlock-go/redlock/lab/internal/measure"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // takeTurns locks one name, holds it for 1 ms and unlocks it, until the end.
 func takeTurns(o order, begin func() <-chan order) (r report, err error) {
-	c, err := open(o.Addrs, nil)
+	c, err := servers.Open(o.Addrs, nil)
 	if err != nil {
 		return r, err
 	}
@@ -58,7 +59,7 @@ func processes(*options) error {
 }
 
 // contend has n workers in a role take turns.
-func contend(role string, f fleet, n int, span time.Duration) error {
+func contend(role string, f servers.Fleet, n int, span time.Duration) error {
 	all, err := startWorkers(role, n, f.Addrs())
 	if err != nil {
 		return err

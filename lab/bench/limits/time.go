@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
 // ttls holds locks of different TTLs for some seconds beside other work.
@@ -48,7 +49,7 @@ func longHold(o *options) error {
 // hold holds n locks for a while, during which callers lock and unlock names of their own, each
 // about a hundred times a second, and returns how many leases were lost.
 func hold(opts *redlock.Options, n, callers int, span time.Duration) (lost int, err error) {
-	err = with(5, opts, func(f fleet, c *redlock.Client) error {
+	err = with(5, opts, func(f servers.Fleet, c *redlock.Client) error {
 		all := make([]*redlock.Locker, n)
 		for i := range all {
 			all[i] = c.Locker(fmt.Sprintf("limits:%d", i))

@@ -2,13 +2,16 @@
 package servers
 
 import (
+	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/internal/redisserver"
 )
 
@@ -28,6 +31,19 @@ func Start(n int, args ...string) (Fleet, error) {
 			return nil, err
 		}
 		f = append(f, s)
+	}
+	return f, nil
+}
+
+// Adopted starts n servers as Start does, and adopts them.
+func Adopted(n int, args ...string) (Fleet, error) {
+	f, err := Start(n, args...)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Adopt(); err != nil {
+		f.Stop()
+		return nil, err
 	}
 	return f, nil
 }
@@ -56,6 +72,33 @@ func (f Fleet) Addrs() []string {
 		all = append(all, s.Addr())
 	}
 	return all
+}
+
+// Open returns a Client of masters, all of which may vote.
+func Open(addrs []string, opts *redlock.Options) (*redlock.Client, error) {
+	c, err := redlock.Open(addrs, opts)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	for {
+		up := 0
+		for _, m := range c.Masters() {
+			if m.State == redlock.MasterUp {
+				up++
+			}
+		}
+		if up == len(addrs) {
+			return c, nil
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			c.Close()
+			return nil, fmt.Errorf("%d of %d masters are up: %w", up, len(addrs), c.Ping(context.Background()))
+		}
+	}
 }
 
 // A Load is what a server has spent since it started.
@@ -94,12 +137,21 @@ func (f Fleet) Load() (sum Load, err error) {
 }
 
 // Plus returns the sum of two loads.
-func (l Load) Plus(m Load) Load {
-	sum := Load{l.CPU + m.CPU, l.Memory + m.Memory, l.Clients + m.Clients, l.Network + m.Network, l.Commands + m.Commands, make(map[string]int64)}
-	for _, calls := range []map[string]int64{l.Calls, m.Calls} {
-		for name, n := range calls {
-			sum.Calls[name] += n
-		}
+func (l Load) Plus(m Load) Load { return l.plus(m, 1) }
+
+// Minus returns what was spent since m.
+func (l Load) Minus(m Load) Load { return l.plus(m, -1) }
+
+func (l Load) plus(m Load, times int64) Load {
+	sum := Load{
+		l.CPU + time.Duration(times)*m.CPU, l.Memory + times*m.Memory, l.Clients + times*m.Clients,
+		l.Network + times*m.Network, l.Commands + times*m.Commands, maps.Clone(l.Calls),
+	}
+	if sum.Calls == nil {
+		sum.Calls = make(map[string]int64)
+	}
+	for name, n := range m.Calls {
+		sum.Calls[name] += times * n
 	}
 	return sum
 }

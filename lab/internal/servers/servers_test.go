@@ -13,7 +13,7 @@ func TestALoadIsReadFromInfo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l = l.Plus(l)
+	l = l.Plus(l).Plus(l).Minus(l)
 	if l.CPU != 3500*time.Millisecond || l.Memory != 14 || l.Network != 46 || l.Clients != 4 || l.Commands != 38 || l.Calls["set"] != 20 || l.Calls["client|setinfo"] != 6 {
 		t.Errorf("twice the load is %+v", l)
 	}
