@@ -39,7 +39,7 @@ func (c crowd) trial(b *bench, s *subject, rep int) (figures, error) {
 		if err != nil {
 			return nil, err
 		}
-		guest, err := startAll(all[i], []setup{{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name()}})
+		guest, err := startAll(all[i:i+1], []setup{{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name()}})
 		if err != nil {
 			return nil, err
 		}

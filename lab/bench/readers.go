@@ -134,7 +134,7 @@ func firstReads(b *bench, s *subject, rep int) (figures, error) {
 	var took []float64
 	for range firstReaders {
 		b.opened++
-		workers, err := startAll(s, []setup{{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name(), Cold: true}})
+		workers, err := startAll([]*subject{s}, []setup{{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name(), Cold: true}})
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +179,7 @@ func (c readCrowd) trial(b *bench, s *subject, rep int) (figures, error) {
 		}
 		setups = append(setups, u)
 	}
-	workers, err := startAll(s, setups)
+	workers, err := startAll(slices.Repeat([]*subject{s}, len(setups)), setups)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/lab/internal/child"
@@ -24,24 +26,33 @@ func (b *bench) startWorkers(s *subject, n, goroutines int, ttl time.Duration, f
 		}
 		all = append(all, setup{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: goroutines, Prefix: b.name()})
 	}
-	return startAll(s, all)
+	return startAll(slices.Repeat([]*subject{s}, n), all)
 }
 
-// startAll starts a process for each setup.
-func startAll(s *subject, setups []setup) ([]*remote, error) {
-	var all []*remote
-	for _, u := range setups {
-		r, err := startWorker(s, order{Setup: u})
+// startAll starts a process for each setup, which opens one of the subjects. All are ready then.
+func startAll(subjects []*subject, setups []setup) (all []*remote, err error) {
+	defer func() {
 		if err != nil {
 			child.End(all...)
-			return nil, err
+		}
+	}()
+	for i, s := range subjects {
+		id := s.id
+		if s.program != "" {
+			id = oursID
+		}
+		r, err := child.StartWorker[order, report](s.program, id)
+		if err != nil {
+			return all, err
 		}
 		all = append(all, r)
+		if err := r.Tell(order{Setup: setups[i]}); err != nil {
+			return all, fmt.Errorf("%s: %w", s.id, err)
+		}
 	}
-	for _, r := range all {
-		if _, err := r.Answer(readyLimit); err != nil { // that it is ready
-			child.End(all...)
-			return nil, err
+	for i, r := range all {
+		if _, err := r.Answer(readyLimit); err != nil {
+			return all, fmt.Errorf("%s: %w", subjects[i].id, err)
 		}
 	}
 	return all, nil
@@ -49,16 +60,3 @@ func startAll(s *subject, setups []setup) ([]*remote, error) {
 
 // onLoopback are the distances of workers that have none.
 func onLoopback(int) distances { return distances{} }
-
-// startWorker starts a process that opens the subject.
-func startWorker(s *subject, first order) (*remote, error) {
-	id := s.id
-	if s.program != "" {
-		id = oursID
-	}
-	r, err := child.StartWorker[order, report](s.program, id)
-	if err != nil {
-		return nil, err
-	}
-	return r, r.Tell(first)
-}

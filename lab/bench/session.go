@@ -27,29 +27,24 @@ func (b *bench) open(s *subject, f *fleet, c calls) (*session, error) {
 
 // openAll opens several subjects, which warm up at the same time.
 func (b *bench) openAll(subjects []*subject, on func(*subject) *fleet, c calls) ([]*session, error) {
-	var all []*session
+	var setups []setup
 	for _, s := range subjects {
-		f := on(s)
-		addrs, err := f.at(c.far)
+		addrs, err := on(s).at(c.far)
 		if err != nil {
-			closeAll(all)
 			return nil, err
 		}
 		b.opened++
-		r, err := startWorker(s, order{Setup: setup{
+		setups = append(setups, setup{
 			Addrs: addrs, TTL: ttl, NodeTimeout: c.nodeTimeout(), Callers: c.callers, Names: c.names, Prefix: b.name(), WarmUp: b.plan.warmUp,
-		}})
-		if err != nil {
-			closeAll(all)
-			return nil, fmt.Errorf("%s: %w", s.id, err)
-		}
-		all = append(all, &session{r, f, b.plan.bound})
+		})
 	}
-	for i, o := range all {
-		if _, err := o.worker.Answer(readyLimit); err != nil {
-			closeAll(all)
-			return nil, fmt.Errorf("%s: %w", subjects[i].id, err)
-		}
+	workers, err := startAll(subjects, setups)
+	if err != nil {
+		return nil, err
+	}
+	var all []*session
+	for i, r := range workers {
+		all = append(all, &session{r, on(subjects[i]), b.plan.bound})
 	}
 	return all, nil
 }

@@ -59,7 +59,7 @@ func setCrowd(b *bench, s *subject, rep int) (figures, error) {
 	for _, names := range wants {
 		setups = append(setups, setup{Addrs: addrs, TTL: ttl, NodeTimeout: patient, Callers: 1, Prefix: b.name(), Wants: names})
 	}
-	workers, err := startAll(s, setups)
+	workers, err := startAll(slices.Repeat([]*subject{s}, len(setups)), setups)
 	if err != nil {
 		return nil, err
 	}

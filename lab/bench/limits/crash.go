@@ -174,6 +174,16 @@ func killed(n int) (time.Duration, error) {
 	return s.idle[0].to.Sub(expire[2]), nil
 }
 
+// hold has a client of this process lock the lock.
+func (s *crashScene) hold() (*redlock.Client, *redlock.Locker, error) {
+	c, err := s.open()
+	if err != nil {
+		return nil, nil, err
+	}
+	l := c.Locker(crowdName)
+	return c, l, l.LockContext(s.ctx)
+}
+
 // stopped has the first clients of a queue of n stopped, and then the lock released.
 func stopped(n, first int) (time.Duration, error) {
 	s, err := newCrashScene()
@@ -181,12 +191,10 @@ func stopped(n, first int) (time.Duration, error) {
 		return 0, err
 	}
 	defer s.end()
-	c, err := s.open()
+	_, holder, err := s.hold()
 	if err != nil {
 		return 0, err
 	}
-	holder := c.Locker(crowdName)
-	holder.Lock()
 	w, err := s.spawn(first)
 	if err != nil {
 		return 0, err
@@ -223,12 +231,10 @@ func restarted(n int) (time.Duration, error) {
 		return 0, err
 	}
 	defer s.end()
-	c, err := s.open()
+	c, mu, err := s.hold()
 	if err != nil {
 		return 0, err
 	}
-	mu := c.Locker(crowdName)
-	mu.Lock()
 	defer mu.Unlock()
 	if err := s.join(n); err != nil {
 		return 0, err
