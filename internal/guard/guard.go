@@ -6,8 +6,8 @@
 //
 //   - What it knows: of one master, a [Guard]; of all masters of a Client, [Servers]: the largest MaxTTL, which master votes for a server, and
 //     whose clock has jumped (clocks.go).
-//   - What it asks: each new connection is inspected before it is used (inspect.go). Only an inspection reads or writes the record. A probe
-//     follows the votes of each flush, on the same connection (probe.go).
+//   - What it asks: each new connection is inspected before it is used (inspect.go), behind the scripts that its server lacks (load.go). Only an
+//     inspection reads or writes the record. A probe follows the votes of each flush, on the same connection (probe.go).
 //   - What it decides: until when a master is in quarantine ([Guard.Quarantine]); whether the votes before a probe count ([Guard.Confirm]);
 //     whether a grant counts that came as a message ([Guard.Sure]).
 //

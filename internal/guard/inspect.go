@@ -21,6 +21,7 @@ type Server struct {
 	Run      string             // run_id; "" if the server does not tell
 	Database string             // the selected one, or incarnation.Unknown
 	Legacy   bool               // it keeps scripts when it restarts
+	Lacks    []string           // the scripts of package wire that it does not have
 	Tight    bool               // its memory is nearly full
 	Inspects bool               // it has the script of inspections
 	Record   incarnation.Record // before the inspection; the zero Record if there is none, or the server does not tell
@@ -47,18 +48,6 @@ func (m *Memory) Err() error {
 	return nil
 }
 
-// Scripts are loaded ahead of inspections.
-type Scripts interface {
-	// Send sends what is due, without a flush.
-	Send(redis.Conn)
-	// Receive reads the replies.
-	Receive(context.Context, redis.Conn) error
-	// Due reports whether Send would send a script.
-	Due() bool
-	// Had returns the texts for the server's process, or nil if the server does not have them.
-	Had() *wire.Own
-}
-
 // inspectionsMost is how often in a row a record may change while it is inspected.
 const inspectionsMost = 10
 
@@ -76,6 +65,7 @@ type inspector struct {
 	stale    bool
 	guessed  bool // known is what the server has said before the inspection
 	loaded   bool // the server has the script
+	scripts  loading
 	seen     time.Time
 	wrote    incarnation.Inspection
 	why      incarnation.Why // why the last record was written
@@ -84,16 +74,23 @@ type inspector struct {
 }
 
 // Inspect repeats an inspection until it finds the record that it has also loaded as a script. Then the
-// record, the script and the server's process belong together. Ahead of the inspections it loads scripts. It calls raising before this client's
-// MaxTTL replaces a smaller one in the record.
-func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scripts Scripts, raising func(before, now time.Duration)) (*Memory, error) {
+// record, the script and the server's process belong together. Ahead of the inspections it loads the other scripts. It calls raising before this
+// client's MaxTTL replaces a smaller one in the record. If the guard is off, it only loads scripts, and the Memory is nil.
+func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, raising func(before, now time.Duration)) (*Memory, error) {
 	g.mu.Lock()
 	i := inspector{Guard: g, known: g.known, stale: g.stale, loaded: server.Inspects, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
 	g.mu.Unlock()
+	i.scripts.lacks = server.Lacks
+	if g.servers.Client.Off {
+		return nil, i.scripts.load(ctx, conn)
+	}
+	if !server.Legacy { // else a process could have the texts of the one before
+		i.scripts.own = wire.OwnOf(server.Run)
+	}
 	i.guess(&server)
 	for range inspectionsMost {
 		m := &Memory{Server: server, known: i.known, before: g.servers.Client.Clock()}
-		err := i.ask(ctx, conn, m, scripts)
+		err := i.ask(ctx, conn, m)
 		if i.loaded && wire.IsNoScript(err) {
 			i.loaded = false // the server has it no more
 			continue
@@ -105,13 +102,14 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, scr
 		if !i.take(m) {
 			continue
 		}
-		if i.guessed && scripts.Due() {
+		if i.guessed && i.scripts.due() {
 			i.guessed = false // the scripts need another inspection behind them
 			continue
 		}
-		if m.found.Run == server.Run {
-			m.Own = scripts.Had()
-		} else if server.Run != "" && m.found.Run != incarnation.Unknown {
+		switch same := m.found.Run == server.Run; {
+		case same && i.scripts.has:
+			m.Own = i.scripts.own
+		case !same && server.Run != "" && m.found.Run != incarnation.Unknown:
 			return nil, errSwitched
 		}
 		return m, nil
@@ -130,15 +128,15 @@ func (i *inspector) guess(server *Server) {
 }
 
 // ask makes one inspection.
-func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory, scripts Scripts) (err error) {
-	scripts.Send(conn)
+func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory) (err error) {
+	i.scripts.send(conn)
 	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared, i.loaded); err != nil {
 		return err
 	}
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	if err := scripts.Receive(ctx, conn); err != nil {
+	if err := i.scripts.receive(ctx, conn); err != nil {
 		return err
 	}
 	m.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) }, i.loaded)

@@ -11,7 +11,7 @@
 //   - What is sent and answered: package wire.
 //   - Whether votes count: package guard, and held.go.
 //   - The commands of a master: outbox.go, sent.go and batch.go. One connection: link.go sends, receive.go receives.
-//   - Connecting: dial.go, and supervise.go with rights.go, load.go and database.go.
+//   - Connecting: dial.go, and supervise.go with rights.go and database.go.
 //   - Messages, and grants among them: wake.go and grant.go.
 //   - Clients with other lists of masters: lists.go.
 //

@@ -36,7 +36,6 @@ type peer struct {
 	rtt     time.Duration // the round trip of the first command
 	trial   error         // the reply to a trial
 	noSlots error         // what its user lacks for semaphores; else nil
-	lacks   []string      // the scripts that the server does not have
 	broken  bool          // the connection was lost, perhaps with commands on the way
 	links   int           // of a subscription: Master.links before it
 }
@@ -141,16 +140,7 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 			return p, err
 		}
 	}
-	scripts := loading{lacks: p.lacks}
-	if s.guarded() {
-		if !p.Legacy { // else a process could have the texts of the one before
-			scripts.own = wire.OwnOf(p.Run)
-		}
-		p.memory, err = s.guard.Inspect(ctx, conn, p.Server, &scripts, s.cfg.Listener.Raising)
-	} else {
-		err = scripts.load(ctx, conn)
-	}
-	if err != nil {
+	if p.memory, err = s.guard.Inspect(ctx, conn, p.Server, s.cfg.Listener.Raising); err != nil {
 		return p, err
 	}
 	return p, s.cfg.Servers.TakeVote(s.cfg.Index, p.Run)
@@ -183,7 +173,7 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	}
 	told := len(there) == 2 // of wire.Scripts, and of the script of inspections
 	if !told || there[0] != 1 {
-		p.lacks = wire.Scripts()
+		p.Lacks = wire.Scripts()
 	}
 	p.Inspects = told && there[1] == 1
 	p.rtt = time.Since(sent)

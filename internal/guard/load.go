@@ -1,4 +1,4 @@
-package master
+package guard
 
 import (
 	"context"
@@ -24,8 +24,8 @@ type loading struct {
 	has   bool      // it has all of them
 }
 
-// Send sends what is due, ahead of an inspection.
-func (l *loading) Send(conn redis.Conn) {
+// send sends what is due, without a flush.
+func (l *loading) send(conn redis.Conn) {
 	for _, script := range l.lacks {
 		conn.Send("SCRIPT", "LOAD", script)
 	}
@@ -40,8 +40,8 @@ func (l *loading) Send(conn redis.Conn) {
 	}
 }
 
-// Receive reads the replies to what Send has sent. Without its own texts, a process can be used.
-func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
+// receive reads the replies to what send has sent. Without its own texts, a process can be used.
+func (l *loading) receive(ctx context.Context, conn redis.Conn) (failed error) {
 	for range l.lacks {
 		if _, err := redis.String(redisconn.Receive(ctx, conn)); err != nil && failed == nil {
 			failed = fmt.Errorf("SCRIPT LOAD: %w", err)
@@ -51,8 +51,12 @@ func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
 	if l.own == nil || l.has {
 		return failed
 	}
+	replies := 1
+	if l.asked {
+		replies = wire.OwnTexts
+	}
 	l.has = true
-	for range l.replies() {
+	for range replies {
 		reply, err := redisconn.Receive(ctx, conn)
 		if err != nil && conn.Err() != nil {
 			return fmt.Errorf("SCRIPT: %w", err)
@@ -68,30 +72,14 @@ func (l *loading) Receive(ctx context.Context, conn redis.Conn) (failed error) {
 	return failed
 }
 
-// replies returns how many replies there are to what concerns own.
-func (l *loading) replies() int {
-	if l.asked {
-		return wire.OwnTexts
-	}
-	return 1
-}
-
 // load loads scripts without an inspection.
 func (l *loading) load(ctx context.Context, conn redis.Conn) error {
-	l.Send(conn)
+	l.send(conn)
 	if err := conn.Flush(); err != nil {
 		return err
 	}
-	return l.Receive(ctx, conn)
+	return l.receive(ctx, conn)
 }
 
-// Due reports whether Send would send a script.
-func (l *loading) Due() bool { return len(l.lacks) > 0 || l.own != nil && l.asked && !l.has }
-
-// Had returns the texts for the process, or nil if the server does not have them.
-func (l *loading) Had() *wire.Own {
-	if l.has {
-		return l.own
-	}
-	return nil
-}
+// due reports whether send would send a script.
+func (l *loading) due() bool { return len(l.lacks) > 0 || l.own != nil && l.asked && !l.has }
