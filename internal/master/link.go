@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,10 +32,9 @@ type link struct {
 	once sync.Once     // sets err
 	err  error         // why the link has ended
 	// The writer's:
-	own                 atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
-	args                []any
-	patienceArg, farArg boxedTime
-	told                time.Time // when the client's patience was told last
+	own  atomic.Pointer[wire.Own] // the texts of scripts for the server's process; nil: those for all. The reader drops it
+	args []any
+	told time.Time // when the client's patience was told last
 	// The reader's:
 	now     time.Time // taken once for each reply
 	overdue time.Time // since when replies are overdue; zero: they are not
@@ -227,7 +225,7 @@ func (l *link) appendPatience(args []any, items []item) []any {
 		return args
 	}
 	l.told, l.m.noted = now, true
-	return append(args, l.patienceArg.boxed(patience+time.Millisecond), l.farArg.boxed(far))
+	return append(args, patience.Milliseconds()+1, far.Milliseconds())
 }
 
 // sendQuery sends the commands of a query.
@@ -238,19 +236,4 @@ func sendQuery(conn redis.Conn, q wire.Query) error {
 		}
 	}
 	return nil
-}
-
-// A boxedTime is a time in ms as an argument. It is kept, so that it is seldom boxed.
-type boxedTime struct {
-	ms   int64
-	text any
-}
-
-// boxed returns the argument for a time.
-func (t *boxedTime) boxed(now time.Duration) any {
-	ms := now.Milliseconds()
-	if t.text == nil || t.ms != ms {
-		t.ms, t.text = ms, strconv.FormatInt(ms, 10)
-	}
-	return t.text
 }

@@ -52,7 +52,7 @@ func (l lists) Answered(_ int, a wire.Answer) {
 			return
 		}
 		l.m.listsNone = err == nil
-		l.m.noteLocked(&l.m.status.ListErr, err)
+		l.m.status.ListErr = err
 	})
 }
 
@@ -65,10 +65,6 @@ func listError(others []int, mine int) error {
 	for i, n := range others {
 		texts[i] = strconv.Itoa(n)
 	}
-	unit := "masters"
-	if others[len(others)-1] == 1 {
-		unit = "master"
-	}
-	return fmt.Errorf("other clients have %s %s, and this one has %d: clients with different lists can hold the same lock at once; redlock doctor names them",
-		strings.Join(texts, " or "), unit, mine)
+	return fmt.Errorf("other clients have another number of masters, %s, and this one has %d: clients with different lists can hold the same lock at once; redlock doctor names them",
+		strings.Join(texts, " or "), mine)
 }

@@ -36,8 +36,8 @@ func TestAMasterIsAskedForOtherListsTwiceAMinute(t *testing.T) {
 		want            string
 	}{
 		{"no others", "me", census(1), 2, ""},
-		{"others", "me", census(1, 3), 2, "other clients have 3 masters, and this one has 1: "},
-		{"many others", "me", census(2, 4, 64), 2, "other clients have 2 or 4 or 64 masters, and this one has 1: "},
+		{"others", "me", census(1, 3), 2, "other clients have another number of masters, 3, and this one has 1: "},
+		{"many others", "me", census(2, 4, 64), 2, "other clients have another number of masters, 2 or 4 or 64, and this one has 1: "},
 		{"forbidden", "me", "-NOPERM no\r\n", 1, ""},
 		{"another type", "me", ":64\r\n", 1, ""},
 		{"too few", "me", "*2\r\n$1\r\na\r\n:1\r\n", 1, ""},

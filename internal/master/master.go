@@ -76,8 +76,10 @@ type Master struct {
 	deaf         time.Time     // since when there is no subscription; zero: there is one
 	listsAsked   int           // the last period of asking for the lists of other clients: see askListsLocked
 	listsNone    bool          // its last answer to that found none
-	news         []change      // not yet reported to Changed
-	reporting    bool          // a goroutine reports them
+	told         Status        // the last of news, now or before
+	news         []Status      // not yet reported to Changed
+	reported     State         // the last that was reported
+	reporting    bool          // a goroutine reports news
 
 	noted bool // the server may have a note that this client waits; the writer's
 

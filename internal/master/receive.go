@@ -161,6 +161,7 @@ func (l *link) settle(a wire.Answer, batch int) {
 		m.outbox.owe(&it, l.now.Add(heartbeat))
 	case it.Kind.Sets():
 		m.votedLocked(a)
+		m.tellLocked()
 		it.claim.at[m.cfg.Index].answer(a, it.Claim.Grantable() && it.Kind != wire.Heal)
 	}
 	if it.claim != nil {

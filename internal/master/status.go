@@ -60,17 +60,7 @@ func (m *Master) Status() Status {
 func (m *Master) Connecting() bool { return m.Status().State == Connecting }
 
 // Up reports whether the votes of the master count.
-func (m *Master) Up() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.status.State == Up
-}
-
-// A change is one call of Changed.
-type change struct {
-	before State
-	now    Status
-}
+func (m *Master) Up() bool { return m.roundTrip.up.Load() }
 
 // guarded reports whether the restart guard is on.
 func (m *Master) guarded() bool { return !m.cfg.Servers.Client.Off }
@@ -90,6 +80,7 @@ func (m *Master) Prolong() {
 	defer m.mu.Unlock()
 	if m.status.State == Up || m.status.State == Quarantined {
 		m.quarantineLocked()
+		m.tellLocked()
 	}
 }
 
@@ -109,28 +100,27 @@ func (m *Master) endQuarantine() (until time.Time) {
 func (m *Master) update(f func()) {
 	m.mu.Lock()
 	f()
+	m.tellLocked()
 	m.mu.Unlock()
 	m.Report()
 }
 
-// setLocked sets the state. The caller calls Report without the mutex: see update.
+// setLocked sets the state.
 func (m *Master) setLocked(s State, err error, until time.Time) {
-	before := m.status.State
-	if before != s {
+	if m.status.State != s {
 		m.status.State, m.status.Since = s, time.Now()
 		m.roundTrip.up.Store(s == Up)
 	}
 	m.status.Err, m.status.Until = err, until
-	if before != s {
-		m.news = append(m.news, change{before, m.status})
-	}
 }
 
-// noteLocked sets an error of the status, or removes it. The caller calls Report without the mutex: see update.
-func (m *Master) noteLocked(of *error, err error) {
-	changed := (*of == nil) != (err == nil)
-	if *of = err; changed {
-		m.news = append(m.news, change{m.status.State, m.status})
+// tellLocked notes that the status has changed, if that is worth a call of Changed. The caller then calls Report without the mutex.
+func (m *Master) tellLocked() {
+	was, now := &m.told, &m.status
+	if was.State != now.State || (was.WakeErr == nil) != (now.WakeErr == nil) ||
+		(was.WriteErr == nil) != (now.WriteErr == nil) || (was.ListErr == nil) != (now.ListErr == nil) {
+		m.told = m.status
+		m.news = append(m.news, m.status)
 	}
 }
 
@@ -144,13 +134,15 @@ func (m *Master) Report() {
 	}
 	m.reporting = true
 	for len(m.news) > 0 {
-		n := m.news[0]
+		now := m.news[0]
 		m.news = m.news[1:]
+		up := now.State == Up && m.reported != Up
+		m.reported = now.State
 		m.mu.Unlock()
-		if n.now.State == Up && n.before != Up {
+		if up {
 			m.cfg.Listener.Up(m.cfg.Index)
 		}
-		m.cfg.Listener.Changed(m.cfg.Index, n.now)
+		m.cfg.Listener.Changed(m.cfg.Index, now)
 		m.mu.Lock()
 	}
 	m.reporting = false

@@ -93,19 +93,16 @@ func (m *Master) up(p peer) {
 // cannot be answered any more fail before the change is reported.
 func (m *Master) disconnected(err error) {
 	err = redisconn.PrintableError(err)
-	state := Down
+	state, writeErr := Down, error(nil) // known only if it is the reason
 	if refusal := (*wire.Refusal)(nil); errors.As(err, &refusal) {
 		state = Refused
+	} else if wire.RefusesWrites(err) {
+		writeErr = err
 	}
 	m.mu.Lock()
-	before, refused := m.status.State, m.status.WriteErr != nil
-	if m.status.WriteErr = writeErrOf(err); refused != (m.status.WriteErr != nil) {
-		m.status.WriteSince = time.Now()
-	}
+	m.setWriteErrLocked(writeErr)
 	m.setLocked(state, err, time.Time{})
-	if before == state && refused != (m.status.WriteErr != nil) {
-		m.news = append(m.news, change{state, m.status})
-	}
+	m.tellLocked()
 	m.mu.Unlock()
 	m.abandon(err)
 	m.Report()

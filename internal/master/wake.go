@@ -241,7 +241,7 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 func (l subscriber) succeeded() {
 	l.update(func() {
 		l.deaf = time.Time{}
-		l.noteLocked(&l.status.WakeErr, nil)
+		l.status.WakeErr = nil
 	})
 }
 
@@ -256,7 +256,7 @@ func (l subscriber) failed(err error) {
 		}
 		denied := strings.Contains(err.Error(), "NOPERM")
 		if l.status.State == Up && (denied || now.Sub(l.deaf) >= 2*heartbeat+l.cfg.DialTimeout) {
-			l.noteLocked(&l.status.WakeErr, redisconn.PrintableError(err))
+			l.status.WakeErr = redisconn.PrintableError(err)
 		}
 	})
 }

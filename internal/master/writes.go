@@ -1,7 +1,6 @@
 package master
 
 import (
-	"errors"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func (m *Master) tryLocked() {
 	}
 }
 
-// triedLocked takes in the answer to a trial. The caller calls Report without the mutex: see update.
+// triedLocked takes in the answer to a trial.
 func (m *Master) triedLocked(err error) {
 	m.noRight = nil
 	switch {
@@ -48,15 +47,15 @@ func (m *Master) triedLocked(err error) {
 	}
 }
 
-// setWriteErrLocked sets WriteErr by the reply to a write. The caller calls Report without the mutex: see update.
+// setWriteErrLocked sets WriteErr by the reply to a write.
 func (m *Master) setWriteErrLocked(err error) {
 	if (m.status.WriteErr == nil) != (err == nil) {
 		m.status.WriteSince = time.Now()
 	}
-	m.noteLocked(&m.status.WriteErr, remedy.With(err))
+	m.status.WriteErr = remedy.With(err)
 }
 
-// votedLocked takes in what the answer to a command that sets a key tells. The caller calls Report without the mutex: see update.
+// votedLocked takes in what the answer to a command that sets a key tells.
 func (m *Master) votedLocked(a wire.Answer) {
 	switch {
 	case wire.RefusesWrites(a.Err) && !(m.guarded() && wire.IsReadOnly(a.Err)):
@@ -64,14 +63,6 @@ func (m *Master) votedLocked(a wire.Answer) {
 	case a.Outcome == wire.Granted && m.status.WriteErr != nil:
 		m.setWriteErrLocked(nil)
 	}
-}
-
-// writeErrOf returns what WriteErr is after a connection has ended with err: it is known only if that is the reason.
-func writeErrOf(err error) error {
-	if refusal := (*wire.Refusal)(nil); errors.As(err, &refusal) || !wire.RefusesWrites(err) {
-		return nil
-	}
-	return remedy.With(err)
 }
 
 // cannotGrantLocked returns why a master that answers a Ping can grant no lock to this client, or nil.

@@ -50,7 +50,7 @@ func TestClientsSeeThatOthersHaveAnotherNumberOfMasters(t *testing.T) {
 			return true
 		})
 	}
-	wants(two, "other clients have 3 masters, and this one has 2: ", "other clients have 3 masters, and this one has 2: ")
+	wants(two, "other clients have another number of masters, 3, and this one has 2: ", "other clients have another number of masters, 3, and this one has 2: ")
 	another := openAs(t, servers, leastRights...)
-	wants(another, "", "other clients have 2 masters, and this one has 3: ", "other clients have 2 masters, and this one has 3: ")
+	wants(another, "", "other clients have another number of masters, 2, and this one has 3: ", "other clients have another number of masters, 2, and this one has 3: ")
 }
