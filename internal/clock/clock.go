@@ -41,7 +41,7 @@ func System() Reading {
 	// Reading the time asleep takes system calls, a tenth of a lock's cost. If the machine has slept, its
 	// wall clock shows that as well. So while neither clock has moved on, the last value is still right.
 	last := recent.Load()
-	if last != nil && soonAfter(r.mono.Sub(last.mono)) && soonAfter(r.wall.Sub(last.wall)) {
+	if last != nil && within(r.mono.Sub(last.mono), recently) && within(r.wall.Sub(last.wall), recently) {
 		r.asleep = last.asleep
 		return r
 	}
@@ -56,8 +56,6 @@ var recent atomic.Pointer[Reading]
 
 // recently is for how long the last time asleep is relied on, by each of the two clocks.
 const recently = 10 * time.Millisecond
-
-func soonAfter(d time.Duration) bool { return within(d, recently) }
 
 // At returns the reading of a machine whose monotonic clock shows mono, whose wall clock shows wall, and that
 // has slept for asleep since it booted. Tests use it to simulate a machine that was suspended, or whose clock

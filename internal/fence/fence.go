@@ -60,20 +60,14 @@ func Full(number int64, handovers int) bool { return number != 0 && handovers ==
 // At returns the number of a time.
 func At(t time.Time) int64 { return t.UnixMicro() / tick.Microseconds() }
 
-// TimeOf returns the time of a number.
-func TimeOf(number int64) time.Time { return time.UnixMicro(number * tick.Microseconds()) }
-
 // Most returns the highest number that an acquisition may use which begins now and must end within limit.
 func Most(now time.Time, limit time.Duration) int64 { return At(now.Add(limit + AheadMost)) }
 
-// read returns the least number of a reader that begins now. It keeps a reader's number from being below that
-// of an earlier writer, even if the masters that gave the writer its number have lost it. When their quarantine is
-// over, the clock has passed the writer's number, since a fenced acquisition takes no longer than half of MaxTTL.
-func read(now time.Time) int64 { return At(now.Truncate(readStep)) }
-
-// OfReader returns what an acquisition by a reader asks for, which begins now and must end within limit. Readers may have equal numbers.
+// OfReader returns what an acquisition by a reader asks for, which begins now and must end within limit. Readers may have equal numbers. The
+// clock keeps a reader's number from being below that of an earlier writer, even if the masters that gave the writer its number have lost it. When
+// their quarantine is over, the clock has passed the writer's number, since a fenced acquisition takes no longer than half of MaxTTL.
 func OfReader(now time.Time, limit time.Duration) wire.Proposal {
-	return wire.Proposal{Number: read(now), Now: At(now), Most: Most(now, limit)}
+	return wire.Proposal{Number: At(now.Truncate(readStep)), Now: At(now), Most: Most(now, limit)}
 }
 
 // Numbers say what the acquisitions of writers ask for. They store the highest number of each name that was proposed or received, so that the next proposal is
@@ -177,4 +171,6 @@ func exactly(votes []quorum.Vote, number int64) bool {
 
 // Ahead returns how long it takes until a number is ahead of the clock by AheadMost at most; 0 or less: it is not further
 // ahead.
-func Ahead(number int64, now time.Time) time.Duration { return TimeOf(number).Sub(now) - AheadMost }
+func Ahead(number int64, now time.Time) time.Duration {
+	return time.UnixMicro(number*tick.Microseconds()).Sub(now) - AheadMost
+}

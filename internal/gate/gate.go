@@ -31,9 +31,17 @@ type Gates struct {
 
 // A gate exists while it is taken.
 type gate struct {
-	first, last *waiter  // the oldest and the newest; nil: nobody waits
-	inside      Inside   // see SetInside
-	watch       []func() // see Watch
+	queue  waiter   // the ring of all waiters: behind it is the oldest, before it the newest
+	inside Inside   // see SetInside
+	watch  []func() // see Watch
+}
+
+// first returns the waiter that has waited longest, or nil.
+func (gt *gate) first() *waiter {
+	if w := gt.queue.after; w != &gt.queue {
+		return w
+	}
+	return nil
 }
 
 // An Inside says what the goroutine inside a gate does, for callers that find the gate taken.
@@ -81,7 +89,7 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	case g.closed:
 		return nil, ErrClosed
 	default:
-		g.names[name].remove(w) // the gate exists, since it has a waiter
+		w.leaveQueue()
 	}
 	if len(g.spare) < idleMost {
 		*w = waiter{ready: w.ready}
@@ -132,10 +140,10 @@ func (g *Gates) Pass(name string, make func(tag any) any) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	if gt == nil || gt.first == nil {
+	if gt == nil || gt.first() == nil {
 		return false
 	}
-	w := gt.first
+	w := gt.first()
 	if w.baton = make(w.tag); w.baton == nil {
 		return false
 	}
@@ -148,7 +156,7 @@ func (g *Gates) Waiting(name string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	gt := g.names[name]
-	return gt != nil && gt.first != nil
+	return gt != nil && gt.first() != nil
 }
 
 // Leave gives each of the gates to the waiter that has waited longest for it, or frees
@@ -181,9 +189,9 @@ func (g *Gates) Close() {
 	}
 	g.closed = true
 	for _, gt := range g.names {
-		for gt.first != nil {
-			gt.first.ready <- struct{}{}
-			gt.remove(gt.first)
+		for w := gt.first(); w != nil; w = gt.first() {
+			w.ready <- struct{}{}
+			w.leaveQueue()
 		}
 	}
 	g.empty = make(chan struct{})
@@ -229,7 +237,8 @@ func (g *Gates) takeOrQueue(name string, tag any) (*waiter, error) {
 	}
 	w := g.newWaiterLocked()
 	w.tag = tag
-	gt.add(w)
+	w.before, w.after = gt.queue.before, &gt.queue
+	w.before.after, gt.queue.before = w, w
 	return w, nil
 }
 
@@ -253,6 +262,7 @@ func (g *Gates) takeLocked(name string) {
 	} else {
 		gt = &gate{}
 	}
+	gt.queue.before, gt.queue.after = &gt.queue, &gt.queue
 	g.names[name] = gt
 }
 
@@ -264,7 +274,7 @@ func (g *Gates) leaveLocked(name string) {
 	if gt == nil {
 		panic("redlock: bug: leaving a gate that is not taken: " + name)
 	}
-	if gt.first == nil {
+	if gt.first() == nil {
 		delete(g.names, name)
 		if len(g.idle) < idleMost {
 			*gt = gate{}
@@ -281,33 +291,14 @@ func (g *Gates) leaveLocked(name string) {
 
 // admitLocked lets the first waiter in.
 func (g *Gates) admitLocked(gt *gate) {
-	w := gt.first
-	gt.remove(w)
+	w := gt.first()
+	w.leaveQueue()
 	w.inside = true
 	w.ready <- struct{}{}
 }
 
-// add adds a waiter at the end of the queue.
-func (gt *gate) add(w *waiter) {
-	if w.before = gt.last; w.before == nil {
-		gt.first = w
-	} else {
-		w.before.after = w
-	}
-	gt.last = w
-}
-
-// remove removes a waiter from the queue.
-func (gt *gate) remove(w *waiter) {
-	if w.before == nil {
-		gt.first = w.after
-	} else {
-		w.before.after = w.after
-	}
-	if w.after == nil {
-		gt.last = w.before
-	} else {
-		w.after.before = w.before
-	}
+// leaveQueue takes the waiter out of the queue.
+func (w *waiter) leaveQueue() {
+	w.before.after, w.after.before = w.after, w.before
 	w.before, w.after = nil, nil
 }

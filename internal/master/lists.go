@@ -28,7 +28,7 @@ func (m *Master) askListsLocked(now time.Time) {
 		return
 	}
 	m.listsAsked = period
-	m.outbox.push(newItem(wire.ListCensus, nil, lists{m}))
+	m.outbox.push(newItem(wire.ListCensus(), nil, lists{m}))
 }
 
 // lists is the Asker of a wire.ListCensus.

@@ -92,10 +92,7 @@ func NewClaim(terms *Terms, of ClaimOf) Claim {
 		c.fresh = of.Waited >= 0 && of.Waited < freshMost
 		return c
 	}
-	switch {
-	case c.set != nil || c.slots != nil: // their scripts have words of their own
-	case c.reads:
-	case of.Kind == Set && c.fenced(), of.Kind == Again, of.Kind == Register:
+	if c.set == nil && c.slots == nil && !c.reads && (of.Kind != Set || c.fenced()) { // the others have words of their own
 		c.word = c.acquisition(of.Kind, c.waited, false)
 	}
 	return c

@@ -21,10 +21,8 @@ func ListChannel(masters int) string { return listChannel + strconv.Itoa(masters
 // IsListChannel reports whether a channel that begins with WakeChannel is no client's own, but one of ListChannel.
 func IsListChannel(channel string) bool { return strings.HasPrefix(channel, listChannel) }
 
-// ListCensus is a query for how many masters the clients of a master have. DecodeLists reads the reply.
-var ListCensus = newListCensus()
-
-func newListCensus() Query {
+// ListCensus returns a query for how many masters the clients of a master have. DecodeLists reads the reply.
+func ListCensus() Query {
 	args := []any{"PUBSUB", "NUMSUB"}
 	for n := range MastersMost {
 		args = append(args, ListChannel(n+1))

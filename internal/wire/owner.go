@@ -29,13 +29,13 @@ const (
 // is one.
 func NewToken(owner string) string {
 	text := randomText()
-	return TokenOf(text[:], owner)
+	return withOwner(text[:], owner)
 }
 
 // NewID returns the id of a client with this number of masters, 1 to 64.
 func NewID(masters int, owner string) string {
 	text := randomText()
-	return IDOf(text[:], masters, owner)
+	return withOwner(append(text[:], base64url[masters-1]), owner)
 }
 
 func randomText() (text [idRandom]byte) {
@@ -45,9 +45,9 @@ func randomText() (text [idRandom]byte) {
 	return text
 }
 
-// TokenOf returns the token or the client id that has this random part and owner. The owner may
+// withOwner returns the token or the client id that has this random part and owner. The owner may
 // be empty.
-func TokenOf(random []byte, owner string) string {
+func withOwner(random []byte, owner string) string {
 	if owner == "" {
 		return string(random)
 	}
@@ -56,11 +56,6 @@ func TokenOf(random []byte, owner string) string {
 	b = append(b, ownerMark...)
 	b = append(b, owner...)
 	return string(b)
-}
-
-// IDOf returns the id of a client with this number of masters, 1 to 64, from 27 bytes of a random part. The owner may be empty.
-func IDOf(random []byte, masters int, owner string) string {
-	return TokenOf(append(random[:idRandom:idRandom], base64url[masters-1]), owner)
 }
 
 // MastersOf returns how many masters the client with this id has. It is 0 for an id that is not of this form.

@@ -54,8 +54,8 @@ func TestATokenSaysWhetherItsLockMayBeKept(t *testing.T) {
 
 func TestATokenOfCostsOneAllocation(t *testing.T) {
 	random := []byte("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT")
-	if n := testing.AllocsPerRun(100, func() { _ = TokenOf(random, "web-1/4711") }); n > 1 {
-		t.Errorf("TokenOf allocates %v times, want once", n)
+	if n := testing.AllocsPerRun(100, func() { _ = withOwner(random, "web-1/4711") }); n > 1 {
+		t.Errorf("withOwner allocates %v times, want once", n)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestAClientsIDSaysHowManyMastersItHas(t *testing.T) {
 	random := []byte("Q7wq2Jm0cX9_-aZbYcXdWeVfUgT")
 	for _, owner := range []string{"", "web-1/4711", "a@b"} {
 		for masters := 1; masters <= 64; masters++ {
-			id := IDOf(random, masters, owner)
+			id := NewID(masters, owner)
 			if got := MastersOf(id); got != masters {
 				t.Errorf("MastersOf(%q) = %d, want %d", id, got, masters)
 			}

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -143,10 +144,7 @@ func (cmd *Command) slotWord() string {
 	case Register:
 		ttl, verb = c.registerTTL, "register"
 	case Again:
-		ttl = c.g
-		if verb == "" {
-			verb = "again"
-		}
+		ttl, verb = c.g, cmp.Or(verb, "again")
 	case Renew:
 		return "renew " + ttl + " " + slots
 	case Commit:
