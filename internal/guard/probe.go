@@ -112,7 +112,7 @@ func (m *Memory) Send(conn redis.Conn, p Probe) error {
 			return err
 		}
 	} else {
-		for _, text := range m.ownTexts() {
+		for _, text := range m.Own.Texts() {
 			conn.Send("SCRIPT", "LOAD", text)
 		}
 		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL(), false); err != nil {
@@ -127,29 +127,16 @@ func (m *Memory) Send(conn redis.Conn, p Probe) error {
 	return nil
 }
 
-// ownTexts returns the texts of scripts for the server's process, if it had them when the connection began.
-func (m *Memory) ownTexts() []string {
-	if m.Own == nil {
-		return nil
-	}
-	return m.Own.Texts()
-}
-
 // sections returns the sections of INFO that a probe includes.
 func (m *Memory) sections(p Probe) []string {
 	switch {
 	case !p.thorough:
 		return nil
 	case m.Legacy:
-		return legacySections
+		return []string{"default"} // with the run_id
 	}
-	return thoroughSections
+	return []string{"replication", "memory"}
 }
-
-var (
-	thoroughSections = []string{"replication", "memory"}
-	legacySections   = []string{"default"} // with the run_id
-)
 
 // A Found is what a probe has found.
 type Found struct {
@@ -226,7 +213,7 @@ func (m *Memory) receive(conn redis.Conn, patience time.Duration) (found Found, 
 // receiveInspection reads what a probe has found that is an inspection. If the process is the same, it has the texts that were loaded before.
 func (g *Guard) receiveInspection(conn redis.Conn, patience time.Duration, m *Memory) (found Found, err error) {
 	loaded := m.Own != nil
-	for range m.ownTexts() {
+	for range m.Own.Texts() {
 		reply, err := receiveOne(conn, patience)
 		if err != nil {
 			return found, err

@@ -34,7 +34,6 @@ func (m *Master) askListsLocked(now time.Time) {
 // lists is the Asker of a wire.ListCensus.
 type lists struct{ m *Master }
 
-// Answered implements Asker.
 func (l lists) Answered(_ int, a wire.Answer) {
 	if a.Err != nil {
 		return // the connection was lost

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -169,7 +170,7 @@ func (l *link) settle(a wire.Answer, batch int) {
 	}
 	asker := it.asker
 	if it.Kind == wire.Ping && asker != nil && a.Err == nil {
-		if err := m.cannotGrantLocked(); err != nil {
+		if err := cmp.Or(m.status.WriteErr, m.noRight); err != nil { // it can grant this client no lock
 			a = wire.Answer{Err: err}
 		}
 	}

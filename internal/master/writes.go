@@ -16,7 +16,6 @@ import (
 // trial is the Asker of a wire.Trial.
 type trial struct{ m *Master }
 
-// Answered implements Asker.
 func (t trial) Answered(_ int, a wire.Answer) {
 	if a.Err != nil || len(a.Replies) != 1 {
 		return // the connection was lost
@@ -63,12 +62,4 @@ func (m *Master) votedLocked(a wire.Answer) {
 	case a.Outcome == wire.Granted && m.status.WriteErr != nil:
 		m.setWriteErrLocked(nil)
 	}
-}
-
-// cannotGrantLocked returns why a master that answers a Ping can grant no lock to this client, or nil.
-func (m *Master) cannotGrantLocked() error {
-	if m.status.WriteErr != nil {
-		return m.status.WriteErr
-	}
-	return m.noRight
 }

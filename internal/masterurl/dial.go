@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -84,7 +85,7 @@ func (u URL) handshake(ctx context.Context, secure *tls.Conn) error {
 	case context.Cause(ctx) == ErrNoTLS:
 		return ErrNoTLS
 	}
-	return &HandshakeError{err}
+	return fmt.Errorf("TLS handshake: %w", err)
 }
 
 // Errors of Connect.
@@ -92,15 +93,6 @@ var (
 	ErrNoTLS   = errors.New("TLS handshake: the server does not speak TLS")
 	ErrOnlyTLS = errors.New("the server speaks TLS only")
 )
-
-// A HandshakeError says that the connection to a server succeeded, but the TLS handshake failed.
-type HandshakeError struct {
-	Err error // why
-}
-
-func (e *HandshakeError) Error() string { return "TLS handshake: " + e.Err.Error() }
-
-func (e *HandshakeError) Unwrap() error { return e.Err }
 
 // leastTrial is for how long, at least, the second connection may take by which Connect finds out why the first one fails. It may take three
 // quarters of the time that is left to connect: the handshake with a distant server, or on a machine that is busy, takes longer.

@@ -206,7 +206,7 @@ func (n *Notices) completeQuarantine(e *event, status []master.Status) {
 	if missing > 0 && unused {
 		hint := "wait; or, if these masters are new and nobody holds a lock on them: redlock doctor --adopt"
 		if len(status) == 1 {
-			hint = "wait; or, if this master is new and nobody holds a lock on it: redlock doctor --adopt --single"
+			hint += " --single"
 		}
 		e.attrs = append(e.attrs, "hint", hint)
 	}

@@ -161,14 +161,11 @@ func ofTLS(err error) (cause, remedy string) {
 	return "", ""
 }
 
-// IsTLS reports whether err is a failure of TLS, not of the network.
+// IsTLS reports whether err is a failure of TLS, not of the network. Most errors of package tls have no type.
 func IsTLS(err error) bool {
-	if errors.As(err, new(tls.AlertError)) || errors.As(err, new(*tls.CertificateVerificationError)) || errors.As(err, new(x509.UnknownAuthorityError)) ||
-		errors.Is(err, masterurl.ErrNoTLS) || errors.Is(err, masterurl.ErrOnlyTLS) {
-		return true
-	}
 	for ; err != nil; err = errors.Unwrap(err) {
-		if strings.Contains(err.Error(), "tls: ") { // most errors of package tls have no type
+		text := err.Error()
+		if strings.Contains(text, "tls: ") || strings.HasPrefix(text, "TLS handshake: ") || err == masterurl.ErrOnlyTLS {
 			return true
 		}
 	}

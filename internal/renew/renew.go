@@ -208,14 +208,12 @@ func (h entries) Swap(i, j int) {
 	h[i].index, h[j].index = i+1, j+1
 }
 
-// Push implements heap.Interface.
 func (h *entries) Push(x any) {
 	e := x.(*Entry)
 	*h = append(*h, e)
 	e.index = len(*h)
 }
 
-// Pop implements heap.Interface.
 func (h *entries) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]

@@ -174,7 +174,6 @@ type request struct {
 	to   string // of a Release: to whom it passes the lock on, if it names somebody
 }
 
-// Kind implements Request.
 func (r *request) Kind() Kind { return r.kind }
 
 // releaseOpen is the Release of a claim without a g that leaves the lock open.
@@ -209,7 +208,6 @@ type poll struct {
 	voted   bool   // the claim has votes
 }
 
-// Kind implements Request.
 func (*poll) Kind() Kind { return Again }
 
 // Polling returns an Again of a claim with a g. At the spared masters, as bits, it neither sets a free key nor passes it on. With
@@ -228,7 +226,6 @@ type publishing struct {
 	unsure       bool
 }
 
-// Kind implements Request.
 func (*publishing) Kind() Kind { return Publish }
 
 // Publishing returns a Publish of a value, of ValueMost bytes at most. The claim is for one name. sure says that the master set

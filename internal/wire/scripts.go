@@ -77,7 +77,6 @@ func newLua(name, file string) *lua {
 	return l
 }
 
-// Kind implements Request.
 func (l *lua) Kind() Kind { return Load }
 
 // lastLine is that of the scripts of which a process has a text of its own.
@@ -190,8 +189,11 @@ func OwnOf(run string) *Own {
 	return o
 }
 
-// Texts returns the texts. They take more than 100 KB, and most servers have them already, so they are not kept.
+// Texts returns the texts; none for nil. They take more than 100 KB, and most servers have them already, so they are not kept.
 func (o *Own) Texts() (texts []string) {
+	if o == nil {
+		return nil
+	}
 	for _, script := range owned {
 		texts = append(texts, script.beginning()+ownEnd(o.run))
 	}

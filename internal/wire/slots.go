@@ -57,7 +57,6 @@ type slotRequest struct {
 	number int64 // of a Commit
 }
 
-// Kind implements Request.
 func (r *slotRequest) Kind() Kind { return r.kind }
 
 // AskAbout returns a poll of a claim on slots, which asks who stands in these.
