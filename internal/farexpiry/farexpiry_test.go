@@ -34,11 +34,11 @@ func TestTheProbeTellsTheTimeOnMiniredis(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := incarnation.Know(found)
-	if err := incarnation.SendInspection(conn, incarnation.Unknown, known, false, 0, false); err != nil {
+	if err := incarnation.SendInspection(conn, incarnation.Unknown, known, false, 0); err != nil {
 		t.Fatal(err)
 	}
 	conn.Flush()
-	if _, err := incarnation.ReadInspection(conn.Receive, false); err != nil {
+	if _, err := incarnation.ReadInspection(conn.Receive); err != nil {
 		t.Fatal(err)
 	}
 	probe := func() (time.Time, bool) {

@@ -34,7 +34,6 @@ type Place struct {
 
 	// Guarded by Crowd.mu:
 	at        *list.Element // in front or back; nil: in neither
-	ahead     bool          // it is in front
 	suspended bool          // Pass passes over it
 	baton     any           // from Pass
 }
@@ -58,7 +57,7 @@ func (c *Crowd) TryJoin() *Place {
 		return nil
 	}
 	c.trying++
-	p := &Place{crowd: c, suspended: true, ahead: true}
+	p := &Place{crowd: c, suspended: true}
 	p.at = c.front.PushBack(p)
 	return p
 }
@@ -98,7 +97,7 @@ func (c *Crowd) roomLocked() int { return max(frontLeast, min(c.held, frontMost)
 func (c *Crowd) admitLocked() {
 	for c.back.Len() > 0 && c.front.Len()-c.trying < c.roomLocked() {
 		p := c.back.Remove(c.back.Front()).(*Place)
-		p.at, p.ahead = c.front.PushBack(p), true
+		p.at = c.front.PushBack(p)
 		close(p.ready)
 	}
 }
@@ -162,11 +161,8 @@ func (p *Place) leaveLocked() {
 	if p.at == nil {
 		return
 	}
-	from := &p.crowd.back
-	if p.ahead {
-		from = &p.crowd.front
-	}
-	from.Remove(p.at)
+	p.crowd.front.Remove(p.at) // it is in one of the two lists, and Remove leaves the other as it is
+	p.crowd.back.Remove(p.at)
 	p.at = nil
 	if p.passed == nil { // of TryJoin
 		p.crowd.trying--

@@ -21,9 +21,8 @@ type Server struct {
 	Run      string             // run_id; "" if the server does not tell
 	Database string             // the selected one, or incarnation.Unknown
 	Legacy   bool               // it keeps scripts when it restarts
-	Lacks    []string           // the scripts of package wire that it does not have
+	Lacks    []string           // the scripts that it does not have, that of inspections among them
 	Tight    bool               // its memory is nearly full
-	Inspects bool               // it has the script of inspections
 	Record   incarnation.Record // before the inspection; the zero Record if there is none, or the server does not tell
 }
 
@@ -64,7 +63,6 @@ type inspector struct {
 	known    *incarnation.Known
 	stale    bool
 	guessed  bool // known is what the server has said before the inspection
-	loaded   bool // the server has the script
 	scripts  loading
 	seen     time.Time
 	wrote    incarnation.Inspection
@@ -78,7 +76,7 @@ type inspector struct {
 // client's MaxTTL replaces a smaller one in the record. If the guard is off, it only loads scripts, and the Memory is nil.
 func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, raising func(before, now time.Duration)) (*Memory, error) {
 	g.mu.Lock()
-	i := inspector{Guard: g, known: g.known, stale: g.stale, loaded: server.Inspects, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
+	i := inspector{Guard: g, known: g.known, stale: g.stale, seen: g.seen, wrote: g.wrote, why: incarnation.Holds, raising: raising}
 	g.mu.Unlock()
 	i.scripts.lacks = server.Lacks
 	if g.servers.Client.Off {
@@ -91,14 +89,13 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, rai
 	for range inspectionsMost {
 		m := &Memory{Server: server, known: i.known, before: g.servers.Client.Clock()}
 		err := i.ask(ctx, conn, m)
-		if i.loaded && wire.IsNoScript(err) {
-			i.loaded = false // the server has it no more
+		if wire.IsNoScript(err) { // the server has the script of inspections no more
+			i.scripts.lacks = []string{incarnation.Script()}
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		i.loaded = true
 		if !i.take(m) {
 			continue
 		}
@@ -130,7 +127,7 @@ func (i *inspector) guess(server *Server) {
 // ask makes one inspection.
 func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory) (err error) {
 	i.scripts.send(conn)
-	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared, i.loaded); err != nil {
+	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared); err != nil {
 		return err
 	}
 	if err := conn.Flush(); err != nil {
@@ -139,14 +136,14 @@ func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory) (err er
 	if err := i.scripts.receive(ctx, conn); err != nil {
 		return err
 	}
-	m.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) }, i.loaded)
+	m.found, err = incarnation.ReadInspection(func() (any, error) { return redisconn.Receive(ctx, conn) })
 	m.after = i.servers.Client.Clock()
 	switch {
 	case err == nil:
 		return nil
 	case conn.Err() != nil:
 		return err
-	case i.loaded && wire.IsNoScript(err):
+	case wire.IsNoScript(err):
 		return err
 	case wire.IsReadOnly(err):
 		i.MarkStale()

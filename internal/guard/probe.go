@@ -112,10 +112,10 @@ func (m *Memory) Send(conn redis.Conn, p Probe) error {
 			return err
 		}
 	} else {
-		for _, text := range m.Own.Texts() {
+		for _, text := range m.loads() {
 			conn.Send("SCRIPT", "LOAD", text)
 		}
-		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL(), false); err != nil {
+		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL()); err != nil {
 			return err
 		}
 	}
@@ -126,6 +126,9 @@ func (m *Memory) Send(conn redis.Conn, p Probe) error {
 	}
 	return nil
 }
+
+// loads returns the scripts that go ahead of a probe that is an inspection.
+func (m *Memory) loads() []string { return append(m.Own.Texts(), incarnation.Script()) }
 
 // sections returns the sections of INFO that a probe includes.
 func (m *Memory) sections(p Probe) []string {
@@ -213,14 +216,14 @@ func (m *Memory) receive(conn redis.Conn, patience time.Duration) (found Found, 
 // receiveInspection reads what a probe has found that is an inspection. If the process is the same, it has the texts that were loaded before.
 func (g *Guard) receiveInspection(conn redis.Conn, patience time.Duration, m *Memory) (found Found, err error) {
 	loaded := m.Own != nil
-	for range m.Own.Texts() {
+	for range m.loads() {
 		reply, err := receiveOne(conn, patience)
 		if err != nil {
 			return found, err
 		}
 		loaded = loaded && reply != nil
 	}
-	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(conn, patience) }, false)
+	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(conn, patience) })
 	if err != nil && conn.Err() != nil {
 		return found, redisconn.Ended(err)
 	}

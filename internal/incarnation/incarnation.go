@@ -302,9 +302,8 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 // record, the record, the script and the process belong together. Without the transaction, the script could
 // be loaded into one process, and the record be read from another.
 //
-// has says that the server has had the script of inspections lately. Then the script is not loaded: it is most of what a new connection sends.
-// If the server has it no more, ReadInspection returns the error NOSCRIPT.
-func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration, has bool) error {
+// The server must have the Script. If it does not, ReadInspection returns the error NOSCRIPT.
+func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) error {
 	probe, old := probeCode, ""
 	if k != nil {
 		probe = k.script
@@ -312,23 +311,16 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 			old = k.Record.Text
 		}
 	}
-	if !has {
-		conn.Send("SCRIPT", "LOAD", script)
-	}
 	conn.Send("MULTI")
 	conn.Send("SCRIPT", "LOAD", probe)
 	conn.Send("EVALSHA", Hash(), 1, keyArg, database, keep, old, maxTTL.Milliseconds())
 	return conn.Send("EXEC") // which fails if one of the others has
 }
 
-// ReadInspection reads the replies to SendInspection with receive. has is that of SendInspection.
-func ReadInspection(receive func() (any, error), has bool) (Inspection, error) {
-	pending := 4 // replies: SCRIPT LOAD, MULTI, and two that are queued
-	if has {
-		pending--
-	}
+// ReadInspection reads the replies to SendInspection with receive.
+func ReadInspection(receive func() (any, error)) (Inspection, error) {
 	var first error
-	for range pending {
+	for range 3 { // MULTI, and two that are queued
 		if _, err := receive(); err != nil && first == nil {
 			first = err
 		}

@@ -53,13 +53,16 @@ func look(t *testing.T, conn redis.Conn, database string, known *incarnation.Kno
 // declare inspects the record, as a client with a MaxTTL does.
 func declare(t *testing.T, conn redis.Conn, database string, known *incarnation.Known, stale bool, maxTTL time.Duration) incarnation.Inspection {
 	t.Helper()
-	if err := incarnation.SendInspection(conn, database, known, stale, maxTTL, false); err != nil {
+	if _, err := conn.Do("SCRIPT", "LOAD", incarnation.Script()); err != nil {
+		t.Fatal(err)
+	}
+	if err := incarnation.SendInspection(conn, database, known, stale, maxTTL); err != nil {
 		t.Fatal(err)
 	}
 	if err := conn.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := incarnation.ReadInspection(conn.Receive, false)
+	l, err := incarnation.ReadInspection(conn.Receive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,20 +268,19 @@ func TestAnInspectionThatFailsSaysWhy(t *testing.T) {
 		}
 	}
 	record, queued := []byte(run+" 1700000000000000 0 0 -"), "QUEUED"
-	all := func(replies ...any) []any { return []any{"sha", "OK", queued, queued, replies} }
+	all := func(replies ...any) []any { return []any{"OK", queued, queued, replies} }
 	for _, row := range []struct {
 		name    string
 		replies []any
 		want    string
 	}{
-		{"none may be loaded", []any{redis.Error("NOPERM a"), "OK", redis.Error("NOPERM b"), queued, redis.Error("EXECABORT")}, "NOPERM a"},
-		{"there are no transactions", []any{"sha", redis.Error("NOPERM a"), "sha", []any{record, int64(1), "", run}, redis.Error("ERR")}, "NOPERM a"},
-		{"the record's script may not be loaded", []any{"sha", "OK", redis.Error("NOPERM b"), queued, redis.Error("EXECABORT")}, "NOPERM b"},
-		{"it may not be run", []any{"sha", "OK", queued, redis.Error("NOPERM c"), redis.Error("EXECABORT")}, "NOPERM c"},
+		{"there are no transactions", []any{redis.Error("NOPERM a"), "sha", []any{record, int64(1), "", run}, redis.Error("ERR")}, "NOPERM a"},
+		{"the record's script may not be loaded", []any{"OK", redis.Error("NOPERM b"), queued, redis.Error("EXECABORT")}, "NOPERM b"},
+		{"it may not be run", []any{"OK", queued, redis.Error("NOPERM c"), redis.Error("EXECABORT")}, "NOPERM c"},
 		{"it fails", all("sha", redis.Error("NOPERM d")), "NOPERM d"},
 		{"its neighbour fails", all(redis.Error("ERR e"), []any{record, int64(1), "", run}), "ERR e"},
 		{"another transaction", all("sha"), "1 replies to EXEC"},
-		{"no transaction", []any{"sha", "OK", queued, queued, nil}, ""},
+		{"no transaction", []any{"OK", queued, queued, nil}, ""},
 		{"no list", all("sha", int64(1)), "unexpected reply of type int64"},
 		{"a list of three", all("sha", []any{record, int64(1), ""}), "unexpected reply"},
 		{"no time", all("sha", []any{record, "x", "", run}), "unexpected reply"},
@@ -286,7 +288,7 @@ func TestAnInspectionThatFailsSaysWhy(t *testing.T) {
 		{"a record that held no more", all("sha", []any{[]byte("junk"), int64(1), "absent", run}), "none"},
 		{"all is well", all("sha", []any{record, int64(1), "", run}), "none"},
 	} {
-		_, err := incarnation.ReadInspection(replies(row.replies...), false)
+		_, err := incarnation.ReadInspection(replies(row.replies...))
 		if got := fmt.Sprint(err); (err == nil) != (row.want == "none") || err != nil && !strings.Contains(got, row.want) {
 			t.Errorf("%s: ReadInspection = %v, want %q", row.name, err, row.want)
 		}

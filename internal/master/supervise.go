@@ -172,7 +172,9 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if !told || there[0] != 1 {
 		p.Lacks = wire.Scripts()
 	}
-	p.Inspects = told && there[1] == 1
+	if s.guarded() && (!told || there[1] != 1) {
+		p.Lacks = append(p.Lacks, incarnation.Script())
+	}
 	p.rtt = time.Since(sent)
 	replies := make([]any, 3+len(sections))
 	for i := range replies {
