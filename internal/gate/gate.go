@@ -235,21 +235,16 @@ func (g *Gates) takeOrQueue(name string, tag any) (*waiter, error) {
 	for _, f := range gt.watch {
 		f()
 	}
-	w := g.newWaiterLocked()
+	var w *waiter
+	if n := len(g.spare); n > 0 {
+		w, g.spare = g.spare[n-1], g.spare[:n-1]
+	} else {
+		w = &waiter{ready: make(chan struct{}, 1)}
+	}
 	w.tag = tag
 	w.before, w.after = gt.queue.before, &gt.queue
 	w.before.after, gt.queue.before = w, w
 	return w, nil
-}
-
-func (g *Gates) newWaiterLocked() *waiter {
-	n := len(g.spare)
-	if n == 0 {
-		return &waiter{ready: make(chan struct{}, 1)}
-	}
-	w := g.spare[n-1]
-	g.spare = g.spare[:n-1]
-	return w
 }
 
 func (g *Gates) takeLocked(name string) {

@@ -11,23 +11,16 @@ type verdict struct {
 	answer wire.Answer
 }
 
-// takeHeldLocked takes the votes that are held back. The slice is used again by the second call after this one.
-func (m *Master) takeHeldLocked() (held []verdict) {
-	held = m.held
-	m.held, m.heldSpare = m.heldSpare[:0], held
-	return held
-}
-
-// deliver hands votes that were held back to their Askers, or err instead if it is not nil. Only the
-// reader calls it, or the supervisor after the reader has ended.
-func (m *Master) deliver(held []verdict, err error) {
-	for i, v := range held {
-		held[i] = verdict{}
+// deliver hands the votes that are held back to their Askers, or err instead if it is not nil.
+func (m *Master) deliver(err error) {
+	for _, v := range m.held {
 		if err != nil {
 			v.answer = wire.Answer{Err: err}
 		}
 		v.asker.Answered(m.cfg.Index, v.answer)
 	}
+	clear(m.held) // so that what has ended can be freed
+	m.held = m.held[:0]
 }
 
 // receiveProbe reads the replies to a probe and delivers the votes before it. It returns an error if
@@ -50,11 +43,10 @@ func (l *link) receiveProbe(it item) error {
 		m.mu.Unlock()
 		return err
 	}
-	held := m.takeHeldLocked()
 	if m.status.State != Up {
 		err = m.status.Err
 	}
 	m.mu.Unlock()
-	m.deliver(held, err)
+	m.deliver(err)
 	return nil
 }

@@ -65,8 +65,6 @@ type Master struct {
 	closed       bool
 	closedAt     time.Time // when Close was called; may be read without mu once closing is closed
 	outbox       outbox
-	held         []verdict     // votes, in the order of their answers, until a probe confirms them
-	heldSpare    []verdict     // the other buffer of held
 	noSlots      error         // why it gives no permits; nil: it does
 	noRight      error         // why the user may set no key under the prefix; nil: it may
 	run          string        // the run_id of the last connection's server; "": it does not tell
@@ -81,7 +79,8 @@ type Master struct {
 	reported     State         // the last that was reported
 	reporting    bool          // a goroutine reports news
 
-	noted bool // the server may have a note that this client waits; the writer's
+	noted bool      // the server may have a note that this client waits; the writer's
+	held  []verdict // votes, in the order of their answers, until a probe confirms them; the reader's, or the supervisor's when it has ended
 
 	timed     time.Time // when the commands were written whose first answer was the last round trip
 	roundTrip roundTrip // its methods need mu

@@ -39,7 +39,6 @@ type outbox struct {
 	wake  chan struct{} // cap 1: the queue has something for the writer
 
 	queue  []item           // not yet taken by the writer
-	spare  []item           // the queue's other buffer
 	plan   plan             // arranges what the writer takes
 	flight fifo.Queue[item] // taken by the writer, not yet answered
 	owed   []*debt
@@ -63,11 +62,10 @@ func (o *outbox) push(it item) {
 // take moves the queue into flight, and returns it in the order of sending. It reports whether there
 // are votes among the items. The slice is valid until the next take, and belongs to the writer.
 func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) {
-	queue := o.queue
-	o.queue, o.spare = o.spare[:0], queue
 	o.plan.apart = now.Before(o.apart)
-	items = o.plan.arrange(queue)
-	clear(queue)
+	items = o.plan.arrange(o.queue)
+	clear(o.queue)
+	o.queue = o.queue[:0]
 	for i := range items {
 		it := &items[i]
 		it.Sent, it.Listening = now, listening

@@ -112,11 +112,10 @@ func (m *Master) disconnected(err error) {
 // the state is Down or Refused, or the Master is closed.
 func (m *Master) abandon(err error) {
 	m.mu.Lock()
-	held := m.takeHeldLocked()
 	m.guard.End()
 	askers := m.outbox.empty()
 	m.mu.Unlock()
-	m.deliver(held, err)
+	m.deliver(err)
 	for _, asker := range askers {
 		asker.Answered(m.cfg.Index, wire.Answer{Err: err})
 	}

@@ -202,7 +202,7 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 		case <-stop:
 			return
 		case <-stood.C:
-			l.succeeded()
+			l.update(func() { l.deaf, l.status.WakeErr = time.Time{}, nil })
 			continue
 		case <-l.pingOften:
 		case <-due.C:
@@ -235,14 +235,6 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 			return
 		}
 	}
-}
-
-// succeeded notes that the subscription has stood for a while.
-func (l subscriber) succeeded() {
-	l.update(func() {
-		l.deaf = time.Time{}
-		l.status.WakeErr = nil
-	})
 }
 
 // failed notes that the subscription has ended, or could not be had. It reports that at once if the user has no right to

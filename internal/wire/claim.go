@@ -231,7 +231,7 @@ func (*publishing) Kind() Kind { return Publish }
 // Publishing returns a Publish of a value, of ValueMost bytes at most. The claim is for one name. sure says that the master set
 // the token before the function began, and not since: see Value.Sure.
 func (c *Claim) Publishing(value []byte, sure bool) Request {
-	return &publishing{queue: "redlock:queue:" + c.name, value: value, unsure: !sure}
+	return &publishing{queue: queueKey + c.name, value: value, unsure: !sure}
 }
 
 // Committing returns a Commit of a fence.

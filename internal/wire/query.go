@@ -357,7 +357,7 @@ func Rights(sample string) Query {
 
 // SlotRights returns commands that a release of permits needs and that their acquisition may do without, as Rights does.
 func SlotRights(sample string) Query {
-	slots, taken, permits := slotsKey+sample, "redlock:taken:"+sample, "redlock:permits:"+sample
+	slots, taken, permits := slotsKey+sample, takenKey+sample, permitsKey+sample
 	return Query{
 		{"BITPOS", taken, 0},
 		{"EXISTS", permits},
