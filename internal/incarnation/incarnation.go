@@ -83,9 +83,10 @@ const LongestRecord = 128
 func Parse(text string) (Record, bool) {
 	r := Record{Text: text}
 	f := strings.Split(text, " ")
-	if last := len(f) - 1; last >= 4 && f[last-1] == "adopted" && isNumberOfMasters(f[last]) {
-		r.Masters, _ = strconv.Atoi(f[last])
-		f = f[:last]
+	if last := len(f) - 1; last >= 4 && f[last-1] == "adopted" {
+		if n, err := strconv.Atoi(f[last]); err == nil && 1 <= n && n <= 99 && f[last] == strconv.Itoa(n) {
+			r.Masters, f = n, f[:last]
+		}
 	}
 	if last := len(f) - 1; last >= 3 && f[last] == "adopted" {
 		r.Adopted, f = true, f[:last]
@@ -101,12 +102,6 @@ func Parse(text string) (Record, bool) {
 	r.Run, r.Since, r.Database, r.Evicted = f[0], time.UnixMicro(int64(micros)), f[2], f[4]
 	r.MaxTTL = time.Duration(ms) * time.Millisecond
 	return r, true
-}
-
-// isNumberOfMasters reports whether s is a number from 1 to 99.
-func isNumberOfMasters(s string) bool {
-	n, err := strconv.Atoi(s)
-	return err == nil && 1 <= n && n <= 99 && s == strconv.Itoa(n)
 }
 
 // AdoptedFor reports whether clients with this number of masters need not wait for a quarantine, since no lock was held when the

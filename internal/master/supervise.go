@@ -36,7 +36,6 @@ type peer struct {
 	rtt     time.Duration // the round trip of the first command
 	trial   error         // the reply to a trial
 	noSlots error         // what its user lacks for semaphores; else nil
-	broken  bool          // the connection was lost, perhaps with commands on the way
 	links   int           // of a subscription: Master.links before it
 }
 
@@ -53,7 +52,6 @@ func (s *supervisor) connected(conn redis.Conn, p peer) error {
 	s.up(p)
 	err := s.serve(conn, p)
 	s.cfg.Servers.GiveUpVote(s.cfg.Index, p.Run)
-	p.broken = !errors.Is(err, errStopped)
 	s.last = p
 	return err
 }
@@ -131,10 +129,8 @@ func (s *supervisor) hello(ctx context.Context, conn redis.Conn) (p peer, err er
 	if err != nil {
 		return p, err
 	}
-	if s.last.broken {
-		if err := killLast(ctx, conn, s.last, p); err != nil {
-			return p, err
-		}
+	if err := killLast(ctx, conn, s.last, p); err != nil {
+		return p, err
 	}
 	if p.memory, err = s.guard.Inspect(ctx, conn, p.Server, s.cfg.Listener.Raising); err != nil {
 		return p, err
