@@ -127,9 +127,7 @@ func (i *inspector) guess(server *Server) {
 // ask makes one inspection.
 func (i *inspector) ask(ctx context.Context, conn redis.Conn, m *Memory) (err error) {
 	i.scripts.send(conn)
-	if err := incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared); err != nil {
-		return err
-	}
+	incarnation.SendInspection(conn, m.Database, i.known, i.stale, i.declared)
 	if err := conn.Flush(); err != nil {
 		return err
 	}

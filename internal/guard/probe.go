@@ -106,25 +106,18 @@ func (g *Guard) Next(votes bool) (p Probe, needed bool) {
 }
 
 // Send sends a probe on the connection to a memory, without a flush.
-func (m *Memory) Send(conn redis.Conn, p Probe) error {
+func (m *Memory) Send(conn redis.Conn, p Probe) {
 	if !p.anew {
-		if err := m.known.Probe(conn, p.careful); err != nil {
-			return err
-		}
+		m.known.Probe(conn, p.careful)
 	} else {
 		for _, text := range m.loads() {
 			conn.Send("SCRIPT", "LOAD", text)
 		}
-		if err := incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL()); err != nil {
-			return err
-		}
+		incarnation.SendInspection(conn, m.Database, m.known, false, m.MaxTTL())
 	}
 	for _, section := range m.sections(p) {
-		if err := conn.Send("INFO", section); err != nil {
-			return err
-		}
+		conn.Send("INFO", section)
 	}
-	return nil
 }
 
 // loads returns the scripts that go ahead of a probe that is an inspection.

@@ -250,14 +250,15 @@ func Know(l Inspection) *Known {
 // Expiry returns the moment at which the record expires.
 func (k *Known) Expiry() time.Time { return time.UnixMilli(k.expiry) }
 
-// Probe sends a probe. PTTL and SCRIPT EXISTS would find out the same, at about the same cost to the server,
+// Probe sends a probe, without a flush. PTTL and SCRIPT EXISTS would find out the same, at about the same cost to the server,
 // but by a second reply, which is a list. A careful probe also finds out whether keys were evicted since the record was
 // written, if the record counts evictions. It costs the server several times as much.
-func (k *Known) Probe(conn redis.Conn, careful bool) error {
+func (k *Known) Probe(conn redis.Conn, careful bool) {
+	args := k.probe
 	if careful {
-		return conn.Send("EVALSHA", k.careful...)
+		args = k.careful
 	}
-	return conn.Send("EVALSHA", k.probe...)
+	conn.Send("EVALSHA", args...)
 }
 
 // probeCode is what the probe's script does. If the record counts evictions, carefulCode is before it.
@@ -290,7 +291,7 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 	return time.UnixMilli(k.expiry - ms), true
 }
 
-// SendInspection asks for a master's record. The script writes a new record if the old one does not hold, or
+// SendInspection asks for a master's record, without a flush. The script writes a new record if the old one does not hold, or
 // is k's and stale. It raises the record's MaxTTL to maxTTL if that is larger.
 //
 // If k is not nil, its record is also loaded as a script, in the same transaction. If the reply is that very
@@ -298,7 +299,7 @@ func (k *Known) Time(ms int64) (now time.Time, there bool) {
 // be loaded into one process, and the record be read from another.
 //
 // The server must have the Script. If it does not, ReadInspection returns the error NOSCRIPT.
-func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) error {
+func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxTTL time.Duration) {
 	probe, old := probeCode, ""
 	if k != nil {
 		probe = k.script
@@ -309,7 +310,7 @@ func SendInspection(conn redis.Conn, database string, k *Known, stale bool, maxT
 	conn.Send("MULTI")
 	conn.Send("SCRIPT", "LOAD", probe)
 	conn.Send("EVALSHA", Hash(), 1, keyArg, database, keep, old, maxTTL.Milliseconds())
-	return conn.Send("EXEC") // which fails if one of the others has
+	conn.Send("EXEC") // which fails if one of the others has
 }
 
 // ReadInspection reads the replies to SendInspection with receive.

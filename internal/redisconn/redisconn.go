@@ -4,6 +4,8 @@
 //   - ReceiveWithin limits how long a reply can take, and survives what makes redigo panic.
 //   - Break and Discard end a connection on which replies are pending.
 //   - Printable, ServerText and PrintableError make a server's text safe to show.
+//
+// After a Send that has failed, redigo's Flush fails, too.
 package redisconn
 
 import (
@@ -55,9 +57,7 @@ func Receive(ctx context.Context, conn redis.Conn) (any, error) {
 // Do sends a command and reads its reply before the deadline of ctx, which must have one. No other
 // reply may be pending.
 func Do(ctx context.Context, conn redis.Conn, name string, args ...any) (any, error) {
-	if err := conn.Send(name, args...); err != nil {
-		return nil, err
-	}
+	conn.Send(name, args...)
 	if err := conn.Flush(); err != nil {
 		return nil, err
 	}
