@@ -115,32 +115,19 @@ func (d *dialer) dial(ctx context.Context) (r dialled) {
 	if r.err = redisconn.Check(r.conn); r.err != nil {
 		return r
 	}
-	if r.peer, r.err = d.greet(ctx, &greeted{ConnWithTimeout: r.conn.(redis.ConnWithTimeout)}); r.err != nil {
+	if r.peer, r.err = d.greet(ctx, r.conn); r.err != nil {
 		redisconn.Discard(r.conn)
 	}
 	return r
 }
 
-// A greeted is a connection that is made ready. A server that has no place for a client, or accepts none from its address, says so by an
-// error reply, and closes the connection. That reply is the reason for the end. It comes in the place of the first reply.
-type greeted struct {
-	redis.ConnWithTimeout
-	replies int
-	said    error // the first reply, if it was an error and there was no other
-}
-
-func (g *greeted) ReceiveWithTimeout(timeout time.Duration) (reply any, err error) {
-	reply, err = g.ConnWithTimeout.ReceiveWithTimeout(timeout)
-	switch {
-	case redisconn.IsReply(err) && g.replies == 0:
-		g.said = err
-	case redisconn.IsReply(err), err == nil:
-		g.said = nil
-	case g.said != nil && !redisconn.IsTimeout(err):
-		return nil, g.said
+// endedBy returns the reason why a connection has ended with err after the first reply. A server that has no place for a client, or accepts none
+// from its address, says so by an error in the place of that reply, and closes the connection.
+func endedBy(first, err error) error {
+	if redisconn.IsReply(first) && !redisconn.IsTimeout(err) {
+		return first
 	}
-	g.replies++
-	return reply, err
+	return err
 }
 
 // await waits for the dial under way, if there is one, and discards the connection.

@@ -159,9 +159,9 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	if err := s.sendQuestions(conn); err != nil {
 		return p, err
 	}
-	there, err := redis.Ints(redisconn.Receive(ctx, conn))
-	if err != nil && (conn.Err() != nil || remedy.Ends(err)) {
-		return p, err
+	there, first := redis.Ints(redisconn.Receive(ctx, conn))
+	if first != nil && (conn.Err() != nil || remedy.Ends(first)) {
+		return p, first
 	}
 	told := len(there) == 2 // of wire.Scripts, and of the script of inspections
 	if !told || there[0] != 1 {
@@ -175,6 +175,9 @@ func (s *supervisor) ask(ctx context.Context, conn redis.Conn) (p peer, err erro
 	for i := range replies {
 		// A server that forbids the question can be used: its reply remains nil.
 		if replies[i], err = redisconn.Receive(ctx, conn); err != nil && conn.Err() != nil {
+			if i == 0 {
+				err = endedBy(first, err)
+			}
 			return p, err
 		}
 	}

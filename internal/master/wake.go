@@ -79,14 +79,16 @@ func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err err
 	if err := conn.Flush(); err != nil {
 		return p, fmt.Errorf("SUBSCRIBE: %w", err)
 	}
-	info, err := redis.String(redisconn.Receive(ctx, conn))
-	if err != nil && conn.Err() != nil {
-		return p, fmt.Errorf("INFO: %w", err)
+	info, first := redis.String(redisconn.Receive(ctx, conn))
+	if first != nil && conn.Err() != nil {
+		return p, fmt.Errorf("INFO: %w", first)
 	}
 	p.Run = wire.InfoField(info, "run_id") // a server that forbids the question can be used
 	reply, err := redisconn.Receive(ctx, conn)
 	if err == nil && pushKind(reply) != "subscribe" {
 		err = errSubscription
+	} else if conn.Err() != nil {
+		err = endedBy(first, err)
 	}
 	if err != nil {
 		return p, fmt.Errorf("SUBSCRIBE: %w", err)
