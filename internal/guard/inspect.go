@@ -90,7 +90,7 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, rai
 		m := &Memory{Server: server, known: i.known, before: g.servers.Client.Clock()}
 		err := i.ask(ctx, conn, m)
 		if wire.IsNoScript(err) { // the server has the script of inspections no more
-			i.scripts.lacks = []string{incarnation.Script()}
+			i.scripts.lacks = append(i.scripts.lacks, incarnation.Script())
 			continue
 		}
 		if err != nil {
@@ -99,7 +99,7 @@ func (g *Guard) Inspect(ctx context.Context, conn redis.Conn, server Server, rai
 		if !i.take(m) {
 			continue
 		}
-		if i.guessed && i.scripts.due() {
+		if i.guessed && len(i.scripts.lacks) > 0 {
 			i.guessed = false // the scripts need another inspection behind them
 			continue
 		}

@@ -20,7 +20,7 @@ import (
 type loading struct {
 	lacks []string  // scripts to load
 	own   *wire.Own // the texts for the process; nil: there are none
-	asked bool      // the server was asked whether it has own
+	asked bool      // the server was asked whether it has own; if it does not, lacks has them
 	has   bool      // it has all of them
 }
 
@@ -29,13 +29,7 @@ func (l *loading) send(conn redis.Conn) {
 	for _, script := range l.lacks {
 		conn.Send("SCRIPT", "LOAD", script)
 	}
-	switch {
-	case l.own == nil || l.has:
-	case l.asked:
-		for _, text := range l.own.Texts() {
-			conn.Send("SCRIPT", "LOAD", text)
-		}
-	default:
+	if l.own != nil && !l.asked {
 		conn.Send("SCRIPT", l.own.Exists()...)
 	}
 }
@@ -48,27 +42,23 @@ func (l *loading) receive(ctx context.Context, conn redis.Conn) (failed error) {
 		}
 	}
 	l.lacks = nil
-	if l.own == nil || l.has {
+	switch {
+	case l.own == nil || l.has:
 		return failed
-	}
-	replies := 1
-	if l.asked {
-		replies = wire.OwnTexts
-	}
-	l.has = true
-	for range replies {
-		reply, err := redisconn.Receive(ctx, conn)
-		if err != nil && conn.Err() != nil {
-			return fmt.Errorf("SCRIPT: %w", err)
+	case l.asked: // its own texts were loaded
+		if l.has = failed == nil; !l.has {
+			l.own = nil
 		}
-		if l.asked {
-			l.has = l.has && err == nil
-		} else {
-			there, err := redis.Ints(reply, err)
-			l.has = err == nil && len(there) == wire.OwnTexts && !slices.Contains(there, 0)
-		}
+		return conn.Err()
 	}
-	l.asked = true
+	there, err := redis.Ints(redisconn.Receive(ctx, conn))
+	if err != nil && conn.Err() != nil {
+		return fmt.Errorf("SCRIPT: %w", err)
+	}
+	l.asked, l.has = true, err == nil && len(there) == wire.OwnTexts && !slices.Contains(there, 0)
+	if !l.has {
+		l.lacks = l.own.Texts()
+	}
 	return failed
 }
 
@@ -80,6 +70,3 @@ func (l *loading) load(ctx context.Context, conn redis.Conn) error {
 	}
 	return l.receive(ctx, conn)
 }
-
-// due reports whether send would send a script.
-func (l *loading) due() bool { return len(l.lacks) > 0 || l.own != nil && l.asked && !l.has }
