@@ -142,14 +142,9 @@ func decodeScripted(cmd *Command, reply any) (a Answer, ok bool) {
 	if !ok || fence < 0 {
 		return Answer{}, false
 	}
-	reader := cmd.Claim.reads
-	if reader {
-		a, ok = cmd.Kind.decodeReader(n)
-	} else {
-		a, ok = cmd.Kind.decode(n)
-	}
+	a, ok = cmd.Kind.decode(n, cmd.Claim.reads)
 	a.Fence = fence
-	return a, ok && !(fenced && a.Done() && fence == 0 && !reader)
+	return a, ok && !(fenced && a.Done() && fence == 0 && !cmd.Claim.reads)
 }
 
 // standingMost is how many bytes of a token Answer.Standing has at most. Ours are shorter.
@@ -193,18 +188,18 @@ func decodeGrantable(cmd *Command, reply any) (a Answer, ok bool) {
 	return a, !(cmd.Claim.fenced() && a.Done() && fence == 0)
 }
 
-// decode returns the meaning of the script's number for a command of this kind: see batch.lua. It
+// decode returns the meaning of the script's number for a command of this kind, which may be a reader's: see batch.lua. It
 // reports false for a number that the script does not return.
-func (k Kind) decode(n int64) (a Answer, ok bool) {
+func (k Kind) decode(n int64, reads bool) (a Answer, ok bool) {
 	switch {
 	case n == 1:
 		return Answer{Outcome: Granted}, true
+	case n == 2 && (k == Renew || reads && k.Acquires()):
+		return Answer{Outcome: Granted, Recalled: true}, true
 	case k.Acquires():
 		return taken(-2 - n), n < 0
 	case k == Heal:
 		return taken(-1), n == 0
-	case n == 2 && k == Renew:
-		return Answer{Outcome: Granted, Recalled: true}, true
 	case n == 2:
 		return Answer{Outcome: PassedOn}, k.Releases()
 	case n == 0:

@@ -35,7 +35,7 @@ func TestLeftIsUnknownOutOfRange(t *testing.T) {
 		if row.known {
 			want = row.left
 		}
-		if a, ok := Again.decode(row.value); ok != (row.value < 0) || ok && (a.Outcome != Taken || a.Left != want) {
+		if a, ok := Again.decode(row.value, false); ok != (row.value < 0) || ok && (a.Outcome != Taken || a.Left != want) {
 			t.Errorf("an acquisition answered by %d: %+v, %t, want %v left", row.value, a, ok, want)
 		}
 	}

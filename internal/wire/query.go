@@ -332,7 +332,7 @@ func DecodeBreak(replies []any) (ended []string, o Outcome, err error) {
 	if !ok {
 		return nil, Failed, oddReply(reply)
 	}
-	a, ok := Release.decode(n)
+	a, ok := Release.decode(n, false)
 	if !ok {
 		return nil, Failed, errOddReply
 	}

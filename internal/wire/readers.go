@@ -79,11 +79,3 @@ func (c *Claim) leaving(r *request, master int) string {
 	}
 	return strings.TrimSuffix(word, " ")
 }
-
-// decodeReader decodes the script's number for a command of a reader, as Kind.decode does.
-func (k Kind) decodeReader(n int64) (a Answer, ok bool) {
-	if n == 2 && (k.Acquires() || k == Renew) {
-		return Answer{Outcome: Granted, Recalled: true}, true
-	}
-	return k.decode(n)
-}

@@ -138,7 +138,7 @@ func decodeSetAcquisition(c *Claim, reply any) (a Answer, ok bool) {
 	if !scan(reply, &result, &fence, &which, &readers) {
 		return Answer{}, false
 	}
-	if a, ok = Set.decode(result); !ok || fence < 0 || which < 0 || which > int64(len(c.set.keys)) {
+	if a, ok = Set.decode(result, false); !ok || fence < 0 || which < 0 || which > int64(len(c.set.keys)) {
 		return Answer{}, false
 	}
 	a.Fence, a.Which, a.Readers = fence, uint8(which), readers == 1
