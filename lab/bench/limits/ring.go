@@ -2,11 +2,13 @@ package main
 
 import (
 	"errors"
+	"net"
 	"strconv"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock"
 	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
@@ -55,9 +57,20 @@ func joinRing(o order, begin func() <-chan order) (r report, err error) {
 	return w.takeTurns()
 }
 
+// dialDirect connects as a Client does, so that reads and writes cost what they cost a Client.
+func dialDirect(addr string) (redis.Conn, error) {
+	return redis.Dial("tcp", addr, redis.DialNetDial(func(network, addr string) (net.Conn, error) {
+		conn, err := net.Dial(network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return redlock.BoundReplies(conn), nil
+	}))
+}
+
 // connect connects to a master, for commands and for the messages of a channel.
 func (w *member) connect(addr, channel string) error {
-	conn, err := redis.Dial("tcp", addr)
+	conn, err := dialDirect(addr)
 	if err != nil {
 		return err
 	}
@@ -70,7 +83,7 @@ func (w *member) connect(addr, channel string) error {
 			conn.Receive() // the answers to pass
 		}
 	}()
-	told, err := redis.Dial("tcp", addr)
+	told, err := dialDirect(addr)
 	if err != nil {
 		return err
 	}
