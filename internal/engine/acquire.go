@@ -103,7 +103,7 @@ func (w *wait) run() (_ *Lease, err error) {
 	defer c.calls.Done()
 	w.began = c.clock()
 	w.traceStart()
-	defer func() { w.traceDone(cmp.Or(err, ErrPanicked)) }() // if err is nil here, it was called before, or a function of the user panicked
+	defer func() { w.traceDone(cmp.Or(err, ErrPanicked)) }() // err is nil after success, when traceDone was called, or in a panic
 	if w.ctx.Err() != nil {
 		return nil, w.outcome()
 	}
@@ -169,8 +169,8 @@ func (l *Locker) blockedBy(inside gate.Inside) *Failure {
 // acquire acquires the lock, and waits until it can. It needs the gate.
 //
 // The first attempt joins no queue: it is a plain SET or, soon after a release, a Register. If it is refused, a claim is registered: see contender. If
-// other clients are likely to want the lock, there is no such attempt, and the claim is registered at once. A Locker with Keep also does so, since
-// that recalls a lock that another Client keeps, and both sides of an RWLocker do.
+// other clients are likely to want the lock, there is no such attempt, and the claim is registered at once. So do Lockers that register: see
+// Locker.registers.
 func (w *wait) acquire() bool {
 	l, c := w.locker, w.locker.core
 	w.letOthers()
@@ -286,16 +286,21 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	if won && err == nil {
 		err = w.try.revokes(c)
 	}
-	took := c.clock().Since(w.try.sentAt)
-	if won && err == nil && took < limit && t.begin() {
-		w.lease = t.holder
-		return nil
+	if took := c.clock().Since(w.try.sentAt); won && err == nil && took >= limit {
+		err = tooLate(took, limit, validity)
+	}
+	if won && err == nil {
+		if t.begin() {
+			w.lease = t.holder
+			return nil
+		}
+		err = ErrClosed
 	}
 	if w.merged == nil {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return wasted(l.name, w.try.round, cmp.Or(err, tooLate(took, limit, validity)))
+		return wasted(l.name, w.try.round, err)
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.

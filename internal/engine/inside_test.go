@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"regexp"
@@ -65,6 +66,19 @@ func TestALeaseThatHasEndedIsNotScheduled(t *testing.T) {
 		lease(s).Begin()
 		if n := core(c).Scheduled(); n != 0 {
 			t.Errorf("%d leases are scheduled, want none", n)
+		}
+	})
+}
+
+// The Client is closed when the votes of an attempt have come, and are about to become a lease.
+func TestAnAttemptThatTheEndOfTheClientMakesUselessSaysSo(t *testing.T) {
+	locktest.Bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
+		var attempts []error
+		c := locktest.Connected(t, ms, &redlock.Options{Trace: &redlock.Trace{AttemptDone: func(_ context.Context, i redlock.AttemptInfo) { attempts = append(attempts, i.Err) }}})
+		core(c).Scheduled() // no lease can be scheduled from now on, as after Close
+		c.Locker("a").TryLock()
+		if len(attempts) != 1 || !errors.Is(attempts[0], redlock.ErrClosed) {
+			t.Errorf("AttemptDone was told %v, want one error that matches ErrClosed", attempts)
 		}
 	})
 }
