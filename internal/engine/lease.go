@@ -29,8 +29,8 @@ type Lease struct {
 	done   chan struct{} // made by the first Done; closed when err is set
 	wanted chan struct{} // made by the first Wanted; closed when somebody waits for the lock
 
-	// By how much MaxHold is prolonged; not of readers: see reading.skipRenewal. A goroutine that enters a kept lock has its own MaxHold. So for a
-	// kept Lease longer is its age at the last renewal at which nobody held the lock, or a goroutine had entered since the renewal before.
+	// By how much MaxHold is prolonged. Readers have twice MaxHold: see newTenure. A goroutine that enters a kept lock has its own MaxHold. So of a
+	// kept Lease, longer is its age when nobody held it last, as far as renewals have noticed.
 	longer time.Duration
 }
 
@@ -450,8 +450,8 @@ func (a *attempt) publishing(votes []quorum.Vote, settled func() uint64) *flight
 	return flight.NewPublishing(a.contacts, voted, settled)
 }
 
-// Publish sends a value to those who wait in a flight for the lock of s, ahead of the release. The lease must be one of LockFor. It does nothing if
-// another goroutine of this Client has handed the lock over.
+// Publish sends a value to those who wait in a flight for the lock of s, ahead of the release. It does nothing if
+// the tenure was not acquired by LockFor: another goroutine of this Client has handed the lock over.
 func (s *Lease) Publish(value []byte) {
 	t := s.tenure
 	if t.publish == nil {

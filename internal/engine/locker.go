@@ -18,7 +18,7 @@ type Locker struct {
 	opts           Options
 	terms          wire.Terms // of all claims
 	kind           kind
-	registers      bool     // all attempts are a Register: a plain SET would recall no kept lock, or overtake writers that wait beside readers
+	registers      bool     // all attempts are a Register, which, unlike a plain SET, recalls a kept lock and does not overtake waiting writers
 	writes         bool     // it is the writer's side of an RWLocker
 	shares         sharing  // how goroutines share a tenure, unless the kind says otherwise
 	permits, limit int      // of an acquisition of a Semaphore: how many of how many; 0: it is for a lock

@@ -198,9 +198,11 @@ func (r *Readers) unlock(_ context.Context, _ *Locker, s *Lease, block bool) err
 		}
 		return nil
 	}
-	s = r.held(nil)
-	err := s.Err()
-	if s == nil || !r.Leave() {
+	if s = r.held(nil); s == nil {
+		return ErrNotHeld
+	}
+	err := s.Err() // before Leave, which may release the lease
+	if !r.Leave() {
 		return ErrNotHeld
 	}
 	return err

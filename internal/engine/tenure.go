@@ -94,10 +94,11 @@ func newTenure(l *Locker, by sharing, v renew.Validity) *tenure {
 	return t
 }
 
-// begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false.
+// begin schedules the tenure's first renewal, or its end. If the Client is closed, it ends the tenure and reports false. It reports true for a
+// tenure that is lost already, which its holder finds out.
 func (t *tenure) begin() (open bool) {
 	t.mu.Lock()
-	open = t.err != nil || t.scheduleLocked() // a late poll may have ended it: see doubt
+	open = t.err != nil || t.scheduleLocked() // a late poll may have lost it: see doubt
 	t.mu.Unlock()
 	if !open {
 		t.end(ErrClosed)

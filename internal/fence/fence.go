@@ -1,4 +1,4 @@
-// Package fence agrees with a quorum of masters on the number of an acquisition, its fence. It sends nothing: package redlock
+// Package fence agrees with a quorum of masters on the number of an acquisition, its fence. It sends nothing: package engine
 // sends the rounds, and this package says what their votes mean.
 //
 //   - A master that sets the key gives it a number. This is the number that the client proposes, which is
