@@ -48,12 +48,12 @@ import (
 // It is no rate limiter: it limits holders, not calls in a minute. A semaphore and a lock of the same name have nothing to do with each
 // other. It has no fence without LockOptions.Fencing: see [Permit].
 type Semaphore struct {
-	core  *engine.Core
-	name  string
-	key   string
-	limit int
-	opts  LockOptions
-	crowd *engine.Crowd
+	core   *engine.Core
+	name   string
+	key    string
+	limit  int
+	opts   LockOptions
+	shared *engine.Semaphore
 }
 
 // Semaphore returns a Semaphore for name that has limit permits, with Options.LockOptions. It is cheap and sends nothing. Semaphore
@@ -85,7 +85,7 @@ func (c *Client) NewSemaphore(name string, limit int, opts *LockOptions) (*Semap
 		return nil, fmt.Errorf("redlock: a Semaphore needs wake-ups, renewals, and a TTL of %v or more", wire.GrantLeast)
 	}
 	o.Keep = 0
-	return &Semaphore{core: c.core, name: name, key: key, limit: limit, opts: o, crowd: c.core.Crowd(key)}, nil
+	return &Semaphore{core: c.core, name: name, key: key, limit: limit, opts: o, shared: c.core.Semaphore(key)}, nil
 }
 
 // Name returns the name that was given to Client.Semaphore.
@@ -148,7 +148,7 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 	if n < 1 || n > s.limit || n > wire.SlotsMost {
 		return nil, fmt.Errorf("redlock: %d permits of %q were asked for; from 1 to %d can be had", n, s.name, min(s.limit, wire.SlotsMost))
 	}
-	return (*Locker)(s.core.Permits(s.name, s.key, engine.Options(s.opts), s.crowd, n, s.limit)), nil
+	return (*Locker)(s.core.Permits(s.name, s.key, engine.Options(s.opts), s.shared, n, s.limit)), nil
 }
 
 // A Permit is one acquisition of a Semaphore: the lease of one permit or several. It is renewed until it is released or lost.

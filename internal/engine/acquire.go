@@ -139,9 +139,9 @@ func (w *wait) enterGate(heir any) bool {
 // which it gives up.
 func (w *wait) enter(key string, heir any) (baton any, ok bool) {
 	c := w.locker.core
-	ok, inside, _ := c.gates.TryEnter(key)
+	ok, inside := c.gates.TryEnter(key)
 	if !ok && w.once && c.entrances.giveBack(key) {
-		ok, inside, _ = c.gates.TryEnter(key)
+		ok, inside = c.gates.TryEnter(key)
 	}
 	if !ok && !w.once {
 		w.late = true

@@ -77,15 +77,15 @@ type Core struct {
 	servers *guard.Servers // what is known of the memories of all masters
 
 	// Waiting: who is next among the goroutines of this Client, and what the masters say.
-	gates     gate.Gates
-	waits     *waits.Waits
-	grants    waits.Grants
-	crowds    weakmap.Map[Crowd] // of goroutines that want permits, by the key of the semaphore
-	permits   atomic.Uint64      // how many acquisitions of permits have begun
-	releases  *turns.Releases
-	contended *recent.Set    // the sets that had to acquire their names one by one, by key
-	flights   flight.Flights // of SingleFlight
-	owners    owners         // of locks that a goroutine waits for
+	gates      gate.Gates
+	waits      *waits.Waits
+	grants     waits.Grants
+	semaphores weakmap.Map[Semaphore] // by key
+	permits    atomic.Uint64          // how many acquisitions of permits have begun
+	releases   *turns.Releases
+	contended  *recent.Set    // the sets that had to acquire their names one by one, by key
+	flights    flight.Flights // of SingleFlight
+	owners     owners         // of locks that a goroutine waits for
 
 	// Holding.
 	renewals  *renew.Scheduler

@@ -28,15 +28,10 @@ type keeper struct {
 	lastRecall string     // the token of the last recall, which may come before the lock is held
 }
 
-var _ kind = (*keeper)(nil)
-
-// keeping is how a tenure is shared that may be kept. Each such tenure has one of its own.
-type keeping struct {
-	entrance *entrance // immutable
-	busy     bool      // a goroutine held the lock when a renewal was due last; guarded by the tenure's mutex
-}
-
-var _ holders = (*keeping)(nil)
+var (
+	_ kind    = (*keeper)(nil)
+	_ holders = (*keeper)(nil)
+)
 
 // keptMost is how many locks a Client keeps at most, with those that goroutines hold by a tenure that may be kept. Each takes
 // about a kilobyte, and is renewed while it is used, and if the process is killed, others wait for it. For one more, a lock
@@ -68,7 +63,7 @@ func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) 
 	if !e.core.releases.Keeps(e.key) {
 		return k.mutex.claimOf(w, waited)
 	}
-	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: e, holders: &keeping{entrance: e}, keep: w.locker.opts.Keep}
+	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: e, holders: k, keep: w.locker.opts.Keep}
 }
 
 // enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
@@ -85,19 +80,12 @@ func (k *keeper) enter() *Lease {
 			return s
 		}
 	} else if now, ahead := enters.Read(t.core.clock); ahead && !e.state.Load().Has(occupancy.Draining) {
-		if s := k.succeed(t, now); s != nil {
+		if s := t.succeed(now); s != nil {
 			return s
 		}
 	}
 	e.drop(false)
 	return nil
-}
-
-// succeed returns a new Lease for a goroutine that enters, or nil if the tenure has ended.
-func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.succeedLocked(now)
 }
 
 func (k *keeper) join(l *Locker) *Lease {
@@ -210,7 +198,7 @@ func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
 		if !e.state.Load().Has(occupancy.Draining) { // no other client wants it: it may be handed over as long as it may be kept
 			within = max(within, s.tenure.opts.Keep)
 		}
-		if next := s.handOver(nil, within); next != nil {
+		if next := s.handOver(within); next != nil {
 			return next, false
 		}
 		now := e.state.Load()
@@ -249,10 +237,10 @@ func (k *keeper) vacate(s *Lease) bool {
 
 // decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
 // scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
-func (k *keeping) decide(t *tenure) {
+func (k *keeper) decide(t *tenure) {
 	e := k.entrance
 	e.state.Admit() // for the next holder, if there is one
-	if next, kept := e.keeper.pass(t.holder); next != nil || kept {
+	if next, kept := k.pass(t.holder); next != nil || kept {
 		return
 	}
 	if k.isOver(t, e.core.clock()) {
@@ -298,19 +286,19 @@ func (e *entrance) lastEntered() (at time.Time, idle bool) {
 }
 
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
-func (k *keeping) extendedLocked(t *tenure) {
+func (k *keeper) extendedLocked(t *tenure) {
 	newSnapshotLocked(t, t.opts.Keep-t.validity.Start.Since(t.sentAt))
 }
 
 // isOver reports whether Keep is over, or will be before the scheduler calls again.
-func (k *keeping) isOver(t *tenure, now clock.Reading) bool {
+func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
 	return now.Since(t.sentAt) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
 // kept is renewed if a goroutine has entered it since the last renewal, or held the lock then. If this renewal is the last one for its
 // holder, because of MaxHold, the tenure is not kept any more: the next holder would lose it early.
-func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
+func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 	e := k.entrance
 	switch {
 	case e.tenure.Load() != t:
@@ -321,8 +309,8 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	held := e.state.Load().Held()
 	entered := t.snapshot.Load().enters.Checked() // looked at second: so a goroutine that holds the lock, and has entered lately, is not missed
 	t.mu.Lock()
-	used := entered || k.busy
-	k.busy = held
+	used := entered || t.busy
+	t.busy = held
 	age := now.Since(t.holder.acquired)
 	if entered || !held {
 		t.holder.longer = age
@@ -335,4 +323,4 @@ func (k *keeping) skipRenewal(t *tenure, now clock.Reading) bool {
 	return !used && e.giveBack()
 }
 
-func (k *keeping) recalled(t *tenure) { k.entrance.keeper.recall(t.claim.Token()) }
+func (k *keeper) recalled(t *tenure) { k.recall(t.claim.Token()) }

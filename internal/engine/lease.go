@@ -117,8 +117,8 @@ func (s *Lease) Wanted() <-chan struct{} {
 		t.renews = t.claim.RenewingAsked()
 	}
 	t.mu.Unlock()
-	if crowd := t.sharing.crowd; crowd != nil {
-		crowd.watch(t)
+	if of := t.sharing.semaphore; of != nil {
+		of.watch(t)
 	} else {
 		t.watchGates(watches)
 	}
@@ -244,7 +244,7 @@ func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error 
 }
 
 func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if next := s.handOver(nil, s.tenure.opts.Handover); next != nil {
+	if next := s.handOver(s.tenure.opts.Handover); next != nil {
 		s.traceHandover(ctx, next)
 		return nil
 	}
@@ -255,17 +255,17 @@ func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) erro
 // any command to the masters, and returns the lease of that goroutine. It stops when within has passed since the masters granted the lock:
 // Options.Handover, or Keep while no other client wants the lock. So other processes wait for no more than that and one critical section of this process.
 //
-// handOver does nothing and returns nil if no goroutine waits, if the first one waits with other Options, or
-// if the tenure cannot be handed over.
+// handOver does nothing and returns nil if no goroutine waits, if the tenure cannot be handed over, or if the first one that waits
 //
-// The argument of is nil for a lock, whose goroutines wait at the gate. Those that want permits wait in the crowd of these.
-func (s *Lease) handOver(of *permits, within time.Duration) (next *Lease) {
+//   - has other Options: it must get the TTL and MaxHold of its own Locker;
+//   - wants another number of permits, or has another limit. So permits go back to the masters: else calls for several would starve.
+func (s *Lease) handOver(within time.Duration) (next *Lease) {
 	t := s.tenure
 	if t.opts.Handover < 0 || t.opts.RenewEvery < 0 {
 		return nil
 	}
 	succeed := func(tag any) any {
-		if next, ok := tag.(*Locker); !ok || next.opts != t.opts { // it must get the TTL and MaxHold of its own Locker
+		if l, ok := tag.(*Locker); !ok || l.opts != t.opts || l.permits != len(t.slots) || l.limit != t.limit {
 			return nil
 		}
 		if next = t.handOver(t.core.clock(), within); next == nil {
@@ -274,7 +274,7 @@ func (s *Lease) handOver(of *permits, within time.Duration) (next *Lease) {
 		return next
 	}
 	// Neither call lets succeed escape, so it costs no allocation.
-	if of != nil && !of.pass(succeed) || of == nil && !t.core.gates.Pass(t.claim.Key(), succeed) {
+	if of := t.sharing.semaphore; of != nil && !of.crowd.Pass(succeed) || of == nil && !t.core.gates.Pass(t.claim.Key(), succeed) {
 		return nil
 	}
 	s.contexts.End(ErrReleased)

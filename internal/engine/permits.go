@@ -31,11 +31,9 @@ import (
 // A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
 type permits struct {
 	mutex
-	crowd   *Crowd
-	n       int // how many slots it needs
-	limit   int
-	place   *gate.Place // in crowd
-	waiting bool        // crowd.beginWaiting was called
+	semaphore *Semaphore  // immutable
+	place     *gate.Place // in its crowd
+	waiting   bool        // semaphore.beginWaiting was called
 
 	aim  []int // its claim has aimed at these slots; nil: it has not
 	asks bool  // the current round asks who stands in its slots
@@ -46,13 +44,12 @@ var (
 	_ subject = (*permits)(nil)
 )
 
-// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore, and crowd that of this key.
-func (c *Core) Permits(name, key string, opts Options, crowd *Crowd, n, limit int) *Locker {
+// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore of.
+func (c *Core) Permits(name, key string, opts Options, of *Semaphore, n, limit int) *Locker {
 	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
 	l.permits, l.limit = n, limit
-	p := &permits{crowd: crowd, n: n, limit: limit}
-	l.kind, l.shares = p, sharing{crowd: crowd}
+	l.kind, l.shares = &permits{semaphore: of}, sharing{semaphore: of}
 	return l
 }
 
@@ -61,13 +58,13 @@ func (p *permits) lock(w *wait) bool { return p.enter(w) && p.contend(w) }
 // enter waits for a place at the front of the crowd, and reports whether it has one. One attempt does not wait.
 func (p *permits) enter(w *wait) bool {
 	if w.once {
-		p.place = p.crowd.gate.TryJoin()
+		p.place = p.semaphore.crowd.TryJoin()
 		if p.place == nil {
-			w.last = w.locker.blockedBy(p.crowd.why())
+			w.last = w.locker.blockedBy(p.semaphore.why())
 		}
 		return p.place != nil
 	}
-	p.place = p.crowd.gate.Join(w.locker)
+	p.place = p.semaphore.crowd.Join(w.locker)
 	if isClosed(p.place.Ready()) {
 		return true
 	}
@@ -78,7 +75,7 @@ func (p *permits) enter(w *wait) bool {
 	case <-w.ctx.Done():
 	case <-w.locker.core.closing:
 	}
-	w.last = w.locker.blockedBy(p.crowd.why())
+	w.last = w.locker.blockedBy(p.semaphore.why())
 	return false
 }
 
@@ -87,18 +84,19 @@ func (p *permits) contend(w *wait) bool {
 		return false
 	}
 	l := w.locker
-	l.terms = p.prefer(l.terms)
-	q := &contender{wait: w, on: p, place: p.place, next: registration{life: l.opts.TTL, contended: p.crowd.full.Load() && !w.once}}
+	p.prefer(l)
+	q := &contender{wait: w, on: p, place: p.place, next: registration{life: l.opts.TTL, contended: p.semaphore.full.Load() && !w.once}}
 	return q.contend()
 }
 
-// prefer returns the terms of claims that prefer the slot which this Client has released last. If other claims prefer all slots that it
+// prefer has the claims of l prefer the slot which this Client has released last. If other claims prefer all slots that it
 // has released, they only ask for a slot first.
-func (p *permits) prefer(terms wire.Terms) wire.Terms {
-	if slot, ok := p.crowd.takeReleased(p.limit); ok {
-		return terms.Prefer(slot, true)
+func (p *permits) prefer(l *Locker) {
+	slot, ok := p.semaphore.takeReleased(l.limit)
+	if !ok {
+		slot = rand.N(l.limit)
 	}
-	return terms.Prefer(rand.N(p.limit), false)
+	l.terms = l.terms.Prefer(slot, ok)
 }
 
 func (p *permits) registered() { p.aim, p.asks = nil, false }
@@ -123,7 +121,7 @@ func (p *permits) poll(q *contender, now clock.Reading, _ uint64) wire.Request {
 	}
 	keys := q.claim.Stands(now)
 	mine := waits.BestSlots(keys, nil, "", 0)
-	if n := p.n; q.pace.Split && !q.pace.Again && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
+	if n := q.wait.locker.permits; q.pace.Split && !q.pace.Again && (len(mine) == n || len(mine) > n && keys[mine[n-1]] > keys[mine[n]]) {
 		return p.aimAt(q, mine[:n]) // the most keys are in these
 	}
 	slices.Sort(mine)
@@ -150,16 +148,16 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	}
 	q.wait.noteFailure(failed(OpAcquire, q.wait.locker.name, votes))
 	q.wait.warn()
-	p.crowd.noteFailure(q.wait.last)
+	p.semaphore.noteFailure(q.wait.last)
 	if !q.wait.once && q.wait.last.taken() && !p.waiting {
 		p.waiting = true
-		p.crowd.beginWaiting()
+		p.semaphore.beginWaiting()
 	}
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.claim.Stands(now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
 		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: q.pace.Again, Once: q.wait.once,
 	}
-	verdict, best := found.Verdict(q.claim.Token(), p.n, c.waits.Need)
+	verdict, best := found.Verdict(q.claim.Token(), q.wait.locker.permits, c.waits.Need)
 	switch verdict {
 	case waits.GivesUp:
 		return false
@@ -179,8 +177,8 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 }
 
 func (p *permits) hold(w *wait) *Lease {
-	p.crowd.gate.Held(1)
-	p.crowd.full.Store(w.lease.tenure.contended)
+	p.semaphore.crowd.Held(1)
+	p.semaphore.full.Store(w.lease.tenure.contended)
 	return p.mutex.hold(w)
 }
 
@@ -188,7 +186,7 @@ func (p *permits) hold(w *wait) *Lease {
 func (p *permits) giveUp(w *wait) {
 	if p.waiting {
 		p.waiting = false
-		p.crowd.endWaiting()
+		p.semaphore.endWaiting()
 	}
 	if s, ok := p.place.Leave().(*Lease); ok {
 		(*releasing)(s.tenure).queue()
@@ -196,34 +194,23 @@ func (p *permits) giveUp(w *wait) {
 }
 
 func (p *permits) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	p.crowd.gate.Held(-1)
-	if next := s.handOver(p, s.tenure.opts.Handover); next != nil {
+	p.semaphore.crowd.Held(-1)
+	if next := s.handOver(s.tenure.opts.Handover); next != nil {
 		l.core.gates.Leave(l.key) // the next one has a gate of its own
 		s.traceHandover(ctx, next)
 		return nil
 	}
-	p.crowd.noteReleased(s.tenure.slots)
+	p.semaphore.noteReleased(s.tenure.slots)
 	return l.releaseLease(ctx, s, block)
-}
-
-// pass passes permits on to the goroutine of the crowd that has waited longest, if it wants as many of the same limit. If it does not, they
-// go back to the masters: else calls for several would starve.
-func (p *permits) pass(make func(tag any) any) bool {
-	return p.crowd.gate.Pass(func(tag any) any {
-		if l := tag.(*Locker); l.permits != p.n || l.limit != p.limit {
-			return nil
-		}
-		return make(tag)
-	})
 }
 
 // Slots returns the numbers of the permits of s, in ascending order. It must not be changed.
 func (s *Lease) Slots() []int { return s.tenure.slots }
 
-// A Crowd is what the goroutines of a Client that want permits of one name have in common. Those at the front register claims.
-type Crowd struct {
-	gate gate.Crowd
-	full atomic.Bool // the last goroutine that has got permits had to wait for them: the next one is likely to wait, too
+// A Semaphore is what the goroutines of a Client that want permits of one name have in common. Those at the front of the crowd register claims.
+type Semaphore struct {
+	crowd gate.Crowd
+	full  atomic.Bool // the last goroutine that has got permits had to wait for them: the next one is likely to wait, too
 
 	mu       sync.Mutex // guards the fields below
 	last     *Failure   // of the last attempt that failed
@@ -233,12 +220,12 @@ type Crowd struct {
 	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
 }
 
-// Crowd returns the goroutines that want permits of a semaphore with this key.
-func (c *Core) Crowd(key string) *Crowd {
-	return c.crowds.Of(key, func() *Crowd { return new(Crowd) })
+// Semaphore returns the Semaphore with this key.
+func (c *Core) Semaphore(key string) *Semaphore {
+	return c.semaphores.Of(key, func() *Semaphore { return new(Semaphore) })
 }
 
-func (o *Crowd) noteFailure(f *Failure) {
+func (o *Semaphore) noteFailure(f *Failure) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.last, o.lastAt = f, time.Now()
@@ -248,7 +235,7 @@ func (o *Crowd) noteFailure(f *Failure) {
 const whyFor = 15 * time.Second
 
 // why returns why the last attempt of a goroutine of the crowd failed, if there was one lately.
-func (o *Crowd) why() (inside gate.Inside) {
+func (o *Semaphore) why() (inside gate.Inside) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.last != nil && time.Since(o.lastAt) <= whyFor {
@@ -258,7 +245,7 @@ func (o *Crowd) why() (inside gate.Inside) {
 }
 
 // beginWaiting notes that a goroutine waits, since no permits are free, and tells the holders of permits.
-func (o *Crowd) beginWaiting() {
+func (o *Semaphore) beginWaiting() {
 	o.mu.Lock()
 	o.waiting++
 	watching := o.watching
@@ -269,14 +256,14 @@ func (o *Crowd) beginWaiting() {
 	}
 }
 
-func (o *Crowd) endWaiting() {
+func (o *Semaphore) endWaiting() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting--
 }
 
 // watch has the holder of t told when a goroutine waits, or now if one does.
-func (o *Crowd) watch(t *tenure) {
+func (o *Semaphore) watch(t *tenure) {
 	o.mu.Lock()
 	waits := o.waiting > 0
 	if !waits {
@@ -289,7 +276,7 @@ func (o *Crowd) watch(t *tenure) {
 }
 
 // noteReleased notes that a goroutine has released slots.
-func (o *Crowd) noteReleased(slots []int) {
+func (o *Semaphore) noteReleased(slots []int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.released = append(o.released, slots...)
@@ -297,7 +284,7 @@ func (o *Crowd) noteReleased(slots []int) {
 }
 
 // takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
-func (o *Crowd) takeReleased(limit int) (slot int, ok bool) {
+func (o *Semaphore) takeReleased(limit int) (slot int, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for n := len(o.released); n > 0 && !ok; n-- {

@@ -19,7 +19,7 @@ func (l *Locker) Sides(writer, reader *Locker) *Readers {
 	r := &c.entrances.of(c, l.key).readers
 	writer.kind, writer.writes = l.kind, true
 	reader.kind, reader.terms = r, l.terms.ForReaders()
-	reader.shares = sharing{entrance: r.entrance, holders: (*reading)(r.entrance)}
+	reader.shares = sharing{entrance: r.entrance, holders: r}
 	return r
 }
 
@@ -40,12 +40,10 @@ type Readers struct {
 	early bool             // a writer's message came while a goroutine led, so the next tenure admits no further readers; cleared when nobody leads; guarded by lead: used in Look and Share
 }
 
-var _ kind = (*Readers)(nil)
-
-// reading is how readers share a tenure.
-type reading entrance
-
-var _ holders = (*reading)(nil)
+var (
+	_ kind    = (*Readers)(nil)
+	_ holders = (*Readers)(nil)
+)
 
 // Enter enters the readers' tenure without the masters, and reports whether it did. It does not if calls are reported to a hook.
 func (r *Readers) Enter() bool { return !r.entrance.traced && r.enter() != nil }
@@ -84,7 +82,7 @@ func (r *Readers) close() {
 }
 
 // decide releases a tenure that the last reader has left, or that a writer wants.
-func (r *reading) decide(t *tenure) { (*entrance)(r).releaseTaken(t) }
+func (r *Readers) decide(t *tenure) { r.entrance.releaseTaken(t) }
 
 func (r *Readers) join(*Locker) *Lease {
 	if r.entrance.traced {
@@ -218,12 +216,12 @@ func (r *Readers) heldByWriter() string {
 }
 
 // extendedLocked has readers enter for half of the validity.
-func (r *reading) extendedLocked(t *tenure) {
+func (r *Readers) extendedLocked(t *tenure) {
 	newSnapshotLocked(t, t.validity.Length)
 }
 
 // recalled keeps further readers out, since a writer waits.
-func (r *reading) recalled(*tenure) { r.readers.close() }
+func (r *Readers) recalled(*tenure) { r.close() }
 
 // idleParts is how often a lease without readers is checked in the time between two renewals.
 const idleParts = 4
@@ -238,22 +236,23 @@ const idleParts = 4
 //     goroutine that enters has at least the other half in which the lease can be renewed.
 //
 // After MaxHold no reader enters, and the last one that leaves releases the lease.
-func (r *reading) skipRenewal(t *tenure, now clock.Reading) bool {
-	if r.tenure.Load() != t {
+func (r *Readers) skipRenewal(t *tenure, now clock.Reading) bool {
+	e := r.entrance
+	if e.tenure.Load() != t {
 		return false
 	}
-	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && (*entrance)(r).mark(occupancy.Draining) {
+	if t.opts.MaxHold >= 0 && now.Since(t.sentAt) >= t.opts.MaxHold && e.mark(occupancy.Draining) {
 		return true
 	}
 	seen := t.snapshot.Load()
 	age := now.Since(seen.start)
-	if r.state.Load().Held() || seen.enters.Checked() && age < seen.validity/2 {
+	if e.state.Load().Held() || seen.enters.Checked() && age < seen.validity/2 {
 		return false
 	}
 	if age >= seen.validity/2 {
-		return (*entrance)(r).giveBack()
+		return e.giveBack()
 	}
 	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
-	r.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
+	e.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
 }

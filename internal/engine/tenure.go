@@ -36,6 +36,7 @@ type tenure struct {
 	fence     int64             // immutable after begin; 0: none
 	rounds    int               // immutable after begin; how many rounds the acquisition took
 	slots     []int             // immutable after begin; of a permit; nil for a lock
+	limit     int               // immutable; of its semaphore; 0 for a lock
 	silent    bool              // immutable after begin; neither its loss nor its release is reported: see Locker.silent
 
 	// Set once, before the release is queued:
@@ -52,6 +53,7 @@ type tenure struct {
 	err      error              // why it ended; nil while it lasts
 	queued   chan struct{}      // closed when the release of a lost tenure is queued; nil: it was not lost
 	renews   wire.Request       // a Renew that asks who waits; nil: nobody has called Wanted. Of a permit: one that names its slots
+	busy     bool               // of a lock that may be kept: a goroutine held it when a renewal was due last
 	publish  *flight.Publishing // how a value is sent to those who wait; nil: it is not
 }
 
@@ -60,10 +62,11 @@ type sharing struct {
 	entrance *entrance     // where they enter and leave it without the masters; nil: they do not
 	holders  holders       // with an entrance: what differs between readers and a lock that may be kept; else nil
 	keep     time.Duration // of a lock that may be kept: for how long after the acquisition; else 0
-	crowd    *Crowd        // of permits: those who wait for others; nil: they wait at the gate
+
+	semaphore *Semaphore // of permits, in whose crowd goroutines wait; nil: they wait at the gate
 }
 
-// holders are what differs between tenures that goroutines enter: one at a time (keeping), or several (reading).
+// holders are what differs between tenures that goroutines enter: one at a time (keeper), or several (Readers).
 type holders interface {
 	// extendedLocked is called under the tenure's mutex when its validity has changed.
 	extendedLocked(t *tenure)
@@ -82,14 +85,14 @@ func newTenure(l *Locker, by sharing, v renew.Validity) *tenure {
 		lease  Lease
 		tenure tenure
 		claim  master.SentClaim
-	}{tenure: tenure{core: l.core, name: l.name, opts: l.opts, sharing: by, sentAt: v.Start, rounds: 1, silent: l.silent, validity: v}}
+	}{tenure: tenure{core: l.core, name: l.name, opts: l.opts, limit: l.limit, sharing: by, sentAt: v.Start, rounds: 1, silent: l.silent, validity: v}}
 	t := &all.tenure
 	t.claim, t.holder = &all.claim, &all.lease
 	s := t.holder
 	s.tenure, s.acquired = t, v.Start
 	if l.terms.Reads() {
 		s.handovers = fence.HandoversMost // how often the last writer's lease was handed over is not known
-		s.longer = l.opts.MaxHold         // after MaxHold no reader enters: see reading.skipRenewal
+		s.longer = l.opts.MaxHold         // after MaxHold no reader enters: see Readers.skipRenewal
 	}
 	return t
 }
@@ -133,6 +136,13 @@ func (t *tenure) handOver(now clock.Reading, within time.Duration) (next *Lease)
 		t.scheduleLocked() // MaxHold counts for each holder
 	}
 	return next
+}
+
+// succeed returns the Lease of a goroutine that enters the tenure, or nil if the tenure has ended, or can have no more holders.
+func (t *tenure) succeed(now clock.Reading) *Lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.succeedLocked(now)
 }
 
 // succeedLocked returns the Lease of the next holder, or nil if the tenure has ended, or can have no more holders.

@@ -98,19 +98,19 @@ func (g *Gates) Enter(ctx context.Context, name string, tag any) (baton any, err
 	return baton, err
 }
 
-// TryEnter takes the gate of name if it is free, and reports whether it did. If not, inside is what the
-// goroutine inside has stored last.
-func (g *Gates) TryEnter(name string) (ok bool, inside Inside, err error) {
+// TryEnter takes the gate of name if it is free and the Gates are open, and reports whether it did. If the gate is taken, inside is what
+// the goroutine inside has stored last.
+func (g *Gates) TryEnter(name string) (ok bool, inside Inside) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return false, Inside{}, ErrClosed
+		return false, Inside{}
 	}
 	if gt := g.names[name]; gt != nil {
-		return false, gt.inside, nil
+		return false, gt.inside
 	}
 	g.takeLocked(name)
-	return true, Inside{}, nil
+	return true, Inside{}
 }
 
 // SetInside stores what callers are told that find the gate of name taken. Only the goroutine inside may call it.
@@ -179,7 +179,7 @@ func (g *Gates) Watch(name string, f func()) {
 	}
 }
 
-// Close makes every waiter return ErrClosed, and every later Enter and TryEnter. Gates that are taken stay
+// Close makes every waiter return ErrClosed, and every later Enter, and every TryEnter fail. Gates that are taken stay
 // taken until they are left.
 func (g *Gates) Close() {
 	g.mu.Lock()
