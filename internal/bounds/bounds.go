@@ -3,6 +3,7 @@
 package bounds
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/master"
@@ -62,8 +63,18 @@ const (
 	leastTrips = 4
 )
 
-// Grant returns for how long the lock may be granted, in docs/protocol.md called g, for a TTL and a round trip of trip. It returns 0
-// if a claim could not win with it. The votes of a claim must last until they are counted, and until the keys are extended.
+// G returns for how long a release may grant the lock to a claim, in docs/protocol.md called g, for a TTL and a round trip of trip. Where a claim could
+// not win with a grant of the usual length, since the TTL is short or the masters are far, it lasts for the TTL. The keys of a lease that is not
+// renewed are extended before it begins, so it lasts for longer than g: see WinsAt.
+func (b *Bounds) G(ttl, trip time.Duration, renewed bool) time.Duration {
+	g := cmp.Or(b.Grant(ttl, trip), ttl)
+	if !renewed {
+		g = min(g, ttl/2)
+	}
+	return g.Truncate(time.Millisecond)
+}
+
+// Grant returns the usual length of a grant, or 0 if a claim could not win with it. The votes of a claim must last until they are counted, and until the keys are extended.
 // The mark of a vote is older than the message by up to the time between two pings and a round trip, and to extend the keys
 // takes another one.
 func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
@@ -75,5 +86,10 @@ func (b *Bounds) Grant(ttl, trip time.Duration) time.Duration {
 }
 
 // WinsAt returns how long the votes of a quorum must last for a claim with this g to win: half of the validity of a
-// grant.
-func (b *Bounds) WinsAt(g time.Duration) time.Duration { return b.Validity(g) / 2 }
+// grant. Those of a lease that is not renewed must last for longer than a grant, so its keys are extended first.
+func (b *Bounds) WinsAt(g time.Duration, renewed bool) time.Duration {
+	if !renewed {
+		return g + 1
+	}
+	return b.Validity(g) / 2
+}

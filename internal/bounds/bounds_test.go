@@ -40,6 +40,30 @@ func TestForHowLongALockMayBeGranted(t *testing.T) {
 	}
 }
 
+// Where no claim could win with the usual grant, and where nothing prolongs the lease, a grant is a part of the lease.
+func TestAGrantOfAClaimIsNeverNone(t *testing.T) {
+	b := &Bounds{DriftFactor: .01, MaxTTL: time.Hour}
+	for _, row := range []struct {
+		ttl, trip time.Duration
+		renewed   bool
+		want      time.Duration
+	}{
+		{10 * time.Second, 0, true, time.Second},
+		{10 * time.Second, 0, false, time.Second},
+		{time.Second, 400 * time.Millisecond, true, time.Second},
+		{time.Second, 400 * time.Millisecond, false, 500 * time.Millisecond},
+		{500 * time.Millisecond, 0, false, 250 * time.Millisecond},
+	} {
+		g := b.G(row.ttl, row.trip, row.renewed)
+		if g != row.want {
+			t.Errorf("a TTL of %v, a round trip of %v, renewed: %v: granted for %v, want %v", row.ttl, row.trip, row.renewed, g, row.want)
+		}
+		if wins := b.WinsAt(g, row.renewed); row.renewed == (wins > g) {
+			t.Errorf("renewed: %v: a claim with a g of %v wins if its votes last for %v", row.renewed, g, wins)
+		}
+	}
+}
+
 func TestHowLongAMasterMayTake(t *testing.T) {
 	b := Bounds{NodeTimeout: 70 * time.Millisecond}
 	if got, want := b.Limit(time.Second), (quorum.Limit{Least: 70 * time.Millisecond}); got != want {

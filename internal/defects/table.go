@@ -68,11 +68,11 @@ var ofWaits = []Defect{
 		Name: "token-twice",
 		Rule: "Each claim has a token of its own.",
 		Edits: []Edit{{
-			File: "internal/engine/claim.go",
+			File: "internal/engine/contend.go",
 			Old:  "type contender struct {\n",
 			New:  "type contender struct {\n\ttoken string\n",
 		}, {
-			File: "internal/engine/claim.go",
+			File: "internal/engine/contend.go",
 			Old:  "\tof, by := l.kind.claimOf(w, waited)\n",
 			New:  "\tof, by := l.kind.claimOf(w, waited)\n\tq.token = cmp.Or(q.token, of.Token)\n\tof.Token = q.token\n",
 		}},
@@ -100,7 +100,7 @@ var ofWaits = []Defect{
 		Name: "keeps-to-itself",
 		Rule: "A claim that is given up passes on what it was granted.",
 		Edits: []Edit{{
-			File: "internal/engine/claim.go",
+			File: "internal/engine/contend.go",
 			Old:  "\tc.group.Send(how, q.claim.SentClaim)\n",
 			New:  "\tc.group.Send(q.claim.ReleasingFree(1<<len(c.masters)-1), q.claim.SentClaim)\n",
 		}},

@@ -177,18 +177,18 @@ func (w *wait) acquire() bool {
 	if !w.once && w.over() {
 		return false
 	}
-	kind, contended := l.firstKind()
+	request, contended := l.firstRequest()
 	switch {
 	case w.once && l.registers:
 		return w.attempt(wire.Register)
 	case w.once:
-		return w.attempt(kind)
+		return w.attempt(request)
 	case contended || l.registers:
 		q := newContender(w)
 		q.next = registration{life: l.opts.TTL, contended: contended}
 		return q.contend()
 	}
-	if w.attempt(kind) {
+	if w.attempt(request) {
 		return true
 	}
 	w.warn()
@@ -214,19 +214,19 @@ func (w *wait) letOthers() {
 	}
 }
 
-// firstKind returns the kind of an attempt that joins no queue, and reports whether other clients are likely to want the lock. It counts
+// firstRequest returns what an attempt asks for that joins no queue, and reports whether other clients are likely to want the lock. It counts
 // the acquisition: see turns.Releases.
-func (l *Locker) firstKind() (kind wire.Kind, contended bool) {
+func (l *Locker) firstRequest() (request wire.Kind, contended bool) {
 	for key := range l.terms.Keys {
-		k, others := l.core.releases.Next(key)
-		kind, contended = max(kind, k), contended || others
+		next, others := l.core.releases.Next(key)
+		request, contended = max(request, next), contended || others
 	}
-	return kind, contended
+	return request, contended
 }
 
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
-func (w *wait) attempt(kind wire.Kind) bool {
+func (w *wait) attempt(request wire.Kind) bool {
 	l, c := w.locker, w.locker.core
 	w.refused = w.try.end() || w.refused
 	w.attempts++
@@ -236,7 +236,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 	}
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = !w.once // TryLock waits for all votes, which make its error more exact
-	f := w.attemptWithin(kind, within)
+	f := w.attemptWithin(request, within)
 	if f == nil {
 		w.noteWon()
 		return true
@@ -254,7 +254,7 @@ func (w *wait) attempt(kind wire.Kind) bool {
 //
 // within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
 // not undone.
-func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
+func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
 	l, c := w.locker, w.locker.core
 	validity := c.cfg.Bounds.Validity(l.opts.TTL)
 	limit := validity
@@ -266,11 +266,11 @@ func (w *wait) attemptWithin(kind wire.Kind, within quorum.Limit) *Failure {
 	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
 	} else {
-		of.Fence, of.Kind = (*fencing)(w).propose(w.try.sentAt.Wall()), kind
+		of.Fence, of.Kind = (*fencing)(w).propose(w.try.sentAt.Wall()), request
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	w.try.noteMasters(c, w.flight != nil)
-	w.try.round = c.group.Ask(kind, t.claim, within)
+	w.try.round = c.group.Ask(request, t.claim, within)
 	won := w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
 	if l.opts.Fencing {

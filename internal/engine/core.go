@@ -65,6 +65,9 @@ type Options struct {
 	Fencing    bool          // each acquisition has a number
 }
 
+// renewed reports whether leases are renewed.
+func (o *Options) renewed() bool { return o.RenewEvery >= 0 }
+
 // A Core is what the locks of one Client share. Its methods are safe for concurrent use.
 type Core struct {
 	// Immutable.
@@ -83,6 +86,7 @@ type Core struct {
 	semaphores weakmap.Map[Semaphore] // by key
 	permits    atomic.Uint64          // how many acquisitions of permits have begun
 	releases   *turns.Releases
+	unkept     *turns.Unkept
 	contended  *recent.Set    // the sets that had to acquire their names one by one, by key
 	flights    flight.Flights // of SingleFlight
 	owners     owners         // of locks that a goroutine waits for
@@ -110,6 +114,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 
 		waits:     waits.New(len(pools), cfg.Bounds.Drift),
 		releases:  turns.NewReleases(cfg.Deaf),
+		unkept:    turns.NewUnkept(),
 		fences:    fence.NewNumbers(),
 		contended: recent.NewSet(contendedFor),
 	}
@@ -207,7 +212,7 @@ func (c *Core) public(err error) error {
 func (c *Core) Masters() []*master.Master { return c.masters }
 
 // Need returns how many masters are a quorum.
-func (c *Core) Need() int { return c.waits.Need }
+func (c *Core) Need() int { return c.group.Need() }
 
 // Ping returns nil if a quorum of masters can grant locks. Otherwise its error is one for users.
 func (c *Core) Ping(ctx context.Context) error {
@@ -254,7 +259,7 @@ func (c *Core) Inspect(ctx context.Context, name string, q wire.Query, heard fun
 		return failure, ErrClosed
 	case ctx.Err() != nil:
 		return failure, c.ErrorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx, Last: f})
-	case known < c.waits.Need:
+	case known < c.group.Need():
 		return failure, failure
 	}
 	return failure, nil

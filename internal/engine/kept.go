@@ -60,7 +60,7 @@ func (h *entrances) initKind(l *Locker) {
 
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
 	e := k.entrance
-	if !e.core.releases.Keeps(e.key) {
+	if !e.core.unkept.Keeps(e.key) {
 		return k.mutex.claimOf(w, waited)
 	}
 	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: e, holders: k, keep: w.locker.opts.Keep}
@@ -131,7 +131,7 @@ func (k *keeper) acquired(t *tenure) {
 	c := e.core
 	e.end() // of an earlier tenure, if a function of the user has panicked
 	if t.contended {
-		c.releases.Wanted(e.key, false)
+		c.unkept.Note(e.key, false)
 	}
 	if t.sharing.keep == 0 || t.contended || !c.group.Listening() {
 		return
@@ -244,7 +244,7 @@ func (k *keeper) decide(t *tenure) {
 		return
 	}
 	if k.isOver(t, e.core.clock()) {
-		e.core.releases.Wanted(e.key, true) // clients that cannot recall the lock find it free now and then
+		e.core.unkept.Note(e.key, true) // clients that cannot recall the lock find it free now and then
 	}
 	t.kept = true
 	e.state.Yield()
@@ -261,7 +261,7 @@ func (k *keeper) recall(token string) bool {
 	t := e.tenure.Load()
 	mine := t != nil && t.claim.Token() == token
 	if !again {
-		e.core.releases.Wanted(e.key, mine && t.used())
+		e.core.unkept.Note(e.key, mine && t.used())
 	}
 	if mine && !e.mark(occupancy.Draining) {
 		t.tellWanted()

@@ -366,13 +366,7 @@ func (o *releasing) releaseRequest() wire.Request {
 	if o.claim.Reads() || o.slots != nil {
 		return wire.Release
 	}
-	how, number := wire.ToHead, int64(0)
-	switch {
-	case !o.successor.Differ && !o.recalled && turns.DrawOpen():
-		how = wire.Open
-	case o.successor.Token != "": // if each master had its own head, and these differed, nobody would have the votes of a quorum
-		how = wire.ToNext(o.successor.Token)
-	}
+	how, number := turns.PassTo(o.successor.Token, !o.successor.Differ && !o.recalled), int64(0)
 	if o.fence != 0 {
 		// It is not stored: as a rule nobody waits, and numbers may not run ahead of the clock.
 		number = max(fence.At(o.unlocked.Wall()), o.fence+1)

@@ -80,8 +80,8 @@ func (s set) acquire(w *wait) bool {
 		if w.over() {
 			return false
 		}
-		kind, _ := l.firstKind()
-		if w.attempt(kind) {
+		request, _ := l.firstRequest()
+		if w.attempt(request) {
 			return true
 		}
 		s.leaveNames(w)

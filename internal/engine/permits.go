@@ -157,7 +157,7 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.claim.Stands(now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
 		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: q.pace.Again, Once: q.wait.once,
 	}
-	verdict, best := found.Verdict(q.claim.Token(), q.wait.locker.permits, c.waits.Need)
+	verdict, best := found.Verdict(q.claim.Token(), q.wait.locker.permits, c.group.Need())
 	switch verdict {
 	case waits.GivesUp:
 		return false
@@ -215,9 +215,9 @@ type Semaphore struct {
 	mu       sync.Mutex // guards the fields below
 	last     *Failure   // of the last attempt that failed
 	lastAt   time.Time  // when it did
-	released []int      // slots that were released and that no claim prefers yet, the last one last
-	waiting  int        // goroutines that have found no permits free
-	watching []*tenure  // permits whose holders have called Lease.Wanted, and were not told since
+	released waits.Released
+	waiting  int       // goroutines that have found no permits free
+	watching []*tenure // permits whose holders have called Lease.Wanted, and were not told since
 }
 
 // Semaphore returns the Semaphore with this key.
@@ -265,12 +265,12 @@ func (o *Semaphore) endWaiting() {
 // watch has the holder of t told when a goroutine waits, or now if one does.
 func (o *Semaphore) watch(t *tenure) {
 	o.mu.Lock()
-	waits := o.waiting > 0
-	if !waits {
+	now := o.waiting > 0
+	if !now {
 		o.watching = append(slices.DeleteFunc(o.watching, (*tenure).isOver), t)
 	}
 	o.mu.Unlock()
-	if waits {
+	if now {
 		t.tellWanted()
 	}
 }
@@ -279,17 +279,12 @@ func (o *Semaphore) watch(t *tenure) {
 func (o *Semaphore) noteReleased(slots []int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.released = append(o.released, slots...)
-	o.released = slices.Delete(o.released, 0, max(len(o.released)-wire.NearMost, 0))
+	o.released.Note(slots)
 }
 
-// takeReleased returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
+// takeReleased returns a slot that a claim is to prefer: see waits.Released.Take.
 func (o *Semaphore) takeReleased(limit int) (slot int, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for n := len(o.released); n > 0 && !ok; n-- {
-		slot = o.released[n-1]
-		o.released, ok = o.released[:n-1], slot < limit
-	}
-	return slot, ok
+	return o.released.Take(limit)
 }

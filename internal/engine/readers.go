@@ -156,16 +156,16 @@ func (r *Readers) hold(w *wait) *Lease {
 	s := w.lease
 	e.core.gates.SetInside(e.key, gate.Inside{Holds: HeldByReaders})
 	w.inside, w.leadsReaders, w.lease = false, false, nil
-	kind := occupancy.Many
+	flags := occupancy.Many
 	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || e.core.cfg.Deaf {
-		kind |= occupancy.Brief
+		flags |= occupancy.Brief
 	}
 	r.lead.Share(func(waiting int) *Lease {
 		if r.early || w.try.round.Any(func(v quorum.Vote) bool { return v.Recalled }) { // a writer waits
-			kind |= occupancy.Draining
+			flags |= occupancy.Draining
 		}
 		r.early = false
-		e.begin(s.tenure, 1+waiting, kind)
+		e.begin(s.tenure, 1+waiting, flags)
 		return s
 	})
 	if e.core.gates.Waiting(e.key) { // a local writer that came before has found nothing to ask

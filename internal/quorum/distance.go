@@ -7,16 +7,15 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// Distances says how far away the masters of a Client are, in round trips. These are all the measures of distance that there are:
+// Distances says how far away the masters of a Client are, in round trips. These are all the measures of distance that there are, what they are, and what uses them:
 //
-//	measure              what it is                                 computed from                        used for
-//	master.Status.RTT    the last round trip                        one answer                           users: MasterStatus, LateError
-//	Master.RoundTrip     how long a master takes to answer          answers; the last counts one eighth  RoundTrip; who cannot answer before a round is Late
-//	Master.Distance      the network's part of that                 the shortest of the last answers     Distance; which commands are delayed: see askMaster
-//	RoundTrip            how long a quorum takes to answer          Master.RoundTrip                     what has to last for long enough: g of a grant, a patience
-//	Distance             the network's part of that                 Master.Distance                      when to ask again: pauses, their random parts, split votes
-//	Timeout              how long an answer may take                RoundTrip, Limit: 2 or 4 of them     rounds, renewals
-//	Late                 the same, once a quorum has answered       RoundTrip: 2 of them, and 2 ms       rounds with a Limit.Hurry, split votes
+//	master.Status.RTT  the last answer                   users: MasterStatus, LateError
+//	Master.RoundTrip   a mean of the answers             RoundTrip; who cannot answer in time
+//	Master.Distance    the shortest of the last answers  Distance; which commands are delayed: see askMaster
+//	RoundTrip          of Master.RoundTrip               what has to last long enough: g of a grant, a patience
+//	Distance           of Master.Distance                pauses, their random parts, split votes
+//	Timeout            2 or 4 RoundTrip, and a Limit     rounds, renewals
+//	Late               2 RoundTrip, and 2 ms             rounds with a Limit.Hurry, split votes
 //
 // RoundTrip follows a server or a client that has become busy, so what waits for answers uses it. Distance does not, so that nobody pauses for
 // longer since somebody was busy. Of several masters, the farthest that a quorum needs counts.
@@ -43,7 +42,7 @@ func (d Distances) RoundTrip() time.Duration {
 
 // Timeout returns how long a master may take to answer a command that is sent now: see Limit.For.
 func (d Distances) Timeout(limit Limit) time.Duration {
-	if limit.Slowest <= limit.Least {
+	if limit.MostFar <= limit.Least {
 		return limit.Least // without asking the masters
 	}
 	return limit.For(d.RoundTrip())

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// A Limit bounds how long a master may take to answer in a round. Where Most and Slowest are not above Least, it is Least;
+// A Limit bounds how long a master may take to answer in a round. Where Most and MostFar are not above Least, it is Least;
 // otherwise it depends on the network: see For and Distances.
 type Limit struct {
 	Least   time.Duration // above 0
 	Most    time.Duration // where the network is slow
-	Slowest time.Duration // where a round trip takes longer than half of Most
+	MostFar time.Duration // where a round trip takes longer than half of Most
 	// Hurry: once a quorum of masters has answered, the others have less time: see Distances.Late. So a slow master
 	// delays nobody. It is for rounds that are repeated if they fail.
 	Hurry bool
@@ -29,7 +29,7 @@ const (
 
 // Automatic returns the limit for locks with a TTL that follows the network.
 func Automatic(ttl time.Duration) Limit {
-	return Limit{Least: LeastTimeout, Most: ttl / ttlPart, Slowest: ttl / slowPart}
+	return Limit{Least: LeastTimeout, Most: ttl / ttlPart, MostFar: ttl / slowPart}
 }
 
 // roundTrips is how many round trips a master has to answer, where a Limit depends on the
@@ -41,11 +41,11 @@ const roundTrips = 4
 const leastTrips = 2
 
 // For returns the time-out if a round trip to the farthest master that a quorum needs takes so long: four round trips, but no
-// less than l.Least and no more than l.Most; or, if that is longer, two round trips, but no more than l.Slowest.
+// less than l.Least and no more than l.Most; or, if that is longer, two round trips, but no more than l.MostFar.
 func (l Limit) For(farthest time.Duration) time.Duration {
 	// Whole milliseconds, for those who read it in errors.
 	trips := func(n time.Duration) time.Duration { return (n * farthest).Truncate(time.Millisecond) }
-	return max(l.Least, min(trips(roundTrips), l.Most), min(trips(leastTrips), l.Slowest))
+	return max(l.Least, min(trips(roundTrips), l.Most), min(trips(leastTrips), l.MostFar))
 }
 
 // exact is how exact the times in errors are.

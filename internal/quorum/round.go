@@ -21,8 +21,18 @@ type Group struct {
 // NewGroup returns a Group of masters.
 func NewGroup(masters []*master.Master) *Group { return &Group{Distances: Distances{masters}} }
 
-// A Round is one command sent to all masters, with their votes. One goroutine waits for it. Votes may arrive
-// at any time, also after the round has ended.
+// A Round is one command sent to all masters, with their votes. Votes may arrive at any time, also after the round has ended. The method of Group
+// that begins a round decides how it goes on:
+//
+//	begun by  answers that do not come    the outcome                            ended by
+//	Ask       fail by Wait                is what Wait returns                   End
+//	Ask       end with their connections  goes to the Observer of Leave          Leave, or the vote that settles it
+//	AskEach   fail by Expire              each answer goes to the Listener       End
+//	Tell      end with their connections  goes to the Observer                   the vote that settles it
+//	Query     fail                        is what it returns, with all answers   Query
+//	Send      there is no Round: nobody learns of the answers
+//
+// A round that has ended, and whose last vote has come, is used again.
 type Round struct {
 	group   *Group // immutable
 	limit   Limit  // immutable while the round is in use
@@ -126,6 +136,9 @@ func (g *Group) Send(request wire.Request, claim *master.SentClaim) {
 	}
 }
 
+// Need returns how many masters are a quorum.
+func (g *Group) Need() int { return Majority(len(g.masters)) }
+
 // Listening reports whether a quorum of masters can tell this Client of grants.
 func (g *Group) Listening() bool { return g.most((*master.Master).Listening) }
 
@@ -140,7 +153,7 @@ func (g *Group) most(is func(*master.Master) bool) bool {
 			n++
 		}
 	}
-	return n >= Majority(len(g.masters))
+	return n >= g.Need()
 }
 
 // round returns a round without votes, whose time has begun.

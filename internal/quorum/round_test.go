@@ -138,7 +138,7 @@ func TestTheTimeOfAHurryStands(t *testing.T) {
 	stations := []*station{{away: 10 * ms, refuses: true}, {away: 10 * ms, refuses: true}, {away: 10 * ms, refuses: true}, {away: 300 * ms}, {away: 10 * ms, silent: true}}
 	among(t, stations, func(t *testing.T, g *Group) {
 		start := time.Now()
-		r := g.Ask(wire.Renew, mine(wire.ClaimOf{}), Limit{Least: 50 * ms, Most: 500 * ms, Slowest: 2 * time.Second, Hurry: true})
+		r := g.Ask(wire.Renew, mine(wire.ClaimOf{}), Limit{Least: 50 * ms, Most: 500 * ms, MostFar: 2 * time.Second, Hurry: true})
 		defer r.End()
 		time.AfterFunc(11*ms, func() { // now a quorum needs the far master
 			for i, s := range stations[:2] {

@@ -31,19 +31,14 @@ const (
 	followMost = 16
 	// openOneIn is how many releases there are for each that leaves the lock open.
 	openOneIn = 12
-	// unkeptLeast is for how long a lock is not kept after others have wanted it: see LockOptions.Keep.
-	unkeptLeast = politeFor
-	// unkeptMost is the longest such time. It is doubled each time that the lock had been kept in vain.
-	unkeptMost = 64 * unkeptLeast
 )
 
-// Releases are a Client's last releases, by key, and what it knows of others that want the locks. They are safe for concurrent use.
+// Releases are a Client's last releases, by key. They are safe for concurrent use.
 type Releases struct {
 	alone bool // immutable; each acquisition waits for the answer to the last release
 
-	mu     sync.Mutex // guards what follows
-	last   recent.Map[release]
-	unkept recent.Map[unkept]
+	mu   sync.Mutex // guards what follows
+	last recent.Map[release]
 }
 
 // A release is the last one of a name.
@@ -58,40 +53,10 @@ type release struct {
 	gap        chan struct{} // closed when the release is answered; nil: no goroutine waits for that
 }
 
-// An unkept says for how long a lock is not kept, since others want it.
-type unkept struct {
-	since time.Time
-	pause time.Duration
-}
-
 // NewReleases returns the Releases of a Client that has released nothing. If alone is true, each acquisition waits for the answer to
 // the last release.
 func NewReleases(alone bool) *Releases {
-	return &Releases{alone: alone, last: recent.Map[release]{Keep: politeFor}, unkept: recent.Map[unkept]{Keep: unkeptMost}}
-}
-
-// Wanted notes that others want the lock of key. used says whether a goroutine has used the lock while it was kept.
-func (p *Releases) Wanted(key string, used bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := time.Now()
-	u, _ := p.unkept.Get(key)
-	switch {
-	case used:
-		u.pause = unkeptLeast
-	case now.Sub(u.since) >= u.pause:
-		u.pause = min(max(2*u.pause, unkeptLeast), unkeptMost)
-	}
-	u.since = now
-	p.unkept.Put(key, u)
-}
-
-// Keeps reports whether a lock that is acquired now may be kept.
-func (p *Releases) Keeps(key string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	u, _ := p.unkept.Get(key)
-	return time.Since(u.since) >= u.pause
+	return &Releases{alone: alone, last: recent.Map[release]{Keep: politeFor}}
 }
 
 // Hold has Released wait until the returned function is called. It is for tests.
@@ -111,9 +76,19 @@ func (p *Releases) Released(claim *master.SentClaim, contended bool) {
 	}
 }
 
-// DrawOpen draws at random whether a release leaves the lock open. Otherwise, clients that do not queue would never find it free while others
-// queue. An open release costs the next holder a round trip.
-func DrawOpen() bool { return rand.N(openOneIn) == 0 }
+// PassTo draws at random how a release passes the lock on. next is the token of the claim that most masters have first; "": none is known. If each
+// master passed the lock on to its own head, and these differed, nobody would have the votes of a quorum. If mayOpen is true, some releases
+// leave the lock open. Otherwise, clients that do not queue would never find it free while others queue. An open release costs the next holder a
+// round trip.
+func PassTo(next string, mayOpen bool) (how string) {
+	switch {
+	case mayOpen && rand.N(openOneIn) == 0:
+		return wire.Open
+	case next != "":
+		return wire.ToNext(next)
+	}
+	return wire.ToHead
+}
 
 // Turnaround returns how long the last turn of this Client took, from when it made a claim to the release of the lease. It is 0 if
 //

@@ -5,6 +5,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A claim may be on n slots of a semaphore. Then a vote says in which slots the token stands, and the claim needs a quorum of
@@ -96,4 +97,22 @@ func (c *Claim) Split(now clock.Reading) bool {
 		}
 	}
 	return c.aim == nil && most > 0 && most+pending < c.inbox.waits.Need
+}
+
+// Released are the slots of a semaphore that a Client has released and that none of its claims prefers yet, the last one last.
+type Released []int
+
+// Note notes slots that were released. The oldest are forgotten.
+func (r *Released) Note(slots []int) {
+	*r = append(*r, slots...)
+	*r = slices.Delete(*r, 0, max(len(*r)-wire.NearMost, 0))
+}
+
+// Take returns the slot below a limit that was released last, and forgets it. Slots from the limit on are forgotten, too.
+func (r *Released) Take(limit int) (slot int, ok bool) {
+	for n := len(*r); n > 0 && !ok; n-- {
+		slot = (*r)[n-1]
+		*r, ok = (*r)[:n-1], slot < limit
+	}
+	return slot, ok
 }

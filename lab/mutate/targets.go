@@ -33,7 +33,7 @@ var complete = []string{
 	"internal/waits/slots.go", "internal/waits/delays.go", "internal/waits/claim.go", "internal/waits/count.go", "internal/waits/value.go", "internal/flight/flight.go", "internal/waits/verdict.go",
 	"internal/fence/fence.go", "internal/fence/slots.go", "internal/holding/semaphore.go",
 	"internal/quorum/round.go", "internal/quorum/together.go", "internal/quorum/limit.go", "internal/quorum/tally.go", "internal/quorum/ballot.go", "internal/bounds/bounds.go",
-	"internal/occupancy/occupancy.go", "internal/recent/order.go", "internal/turns/turns.go",
+	"internal/occupancy/occupancy.go", "internal/recent/order.go", "internal/turns/turns.go", "internal/turns/unkept.go",
 }
 
 var targets = []target{
@@ -81,7 +81,8 @@ var targets = []target{
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
-	{"internal/engine/claim.go", []step{inside, whole}},
+	{"internal/turns/unkept.go", []step{{"./internal/turns", ""}, kept}},
+	{"internal/engine/contend.go", []step{inside, whole}},
 	{"internal/engine/failure.go", []step{inside, whole}},
 	{"internal/engine/lease.go", []step{inside, flights, whole}},
 	{"internal/engine/entrance.go", []step{inside, kept, readers, whole}},

@@ -167,25 +167,14 @@ func (q *contender) step(now clock.Reading) (next time.Time, more bool) {
 	if q.resume.After(now.Time()) {
 		return q.resume, true
 	}
-	q.register(q.wait.locker.grantFor())
+	q.register()
 	return now.Time(), true
 }
 
-// grantFor returns for how long a release may grant the lock to a claim on l, in docs/protocol.md called g. Where a grant of the usual length could not
-// be used, since the TTL is short or the masters are far, it lasts for the TTL. The keys of a lease that is not renewed are extended before it
-// begins, so it lasts for longer than g: see winsAt.
-func (l *Locker) grantFor() time.Duration {
-	c, o := l.core, &l.opts
-	g := cmp.Or(c.cfg.Bounds.Grant(o.TTL, c.group.RoundTrip()), o.TTL)
-	if o.RenewEvery < 0 {
-		g = min(g, o.TTL/2)
-	}
-	return g.Truncate(time.Millisecond)
-}
-
-// register registers a new claim. g is computed for each claim, since the masters may have become slower.
-func (q *contender) register(g time.Duration) {
+// register registers a new claim. g is computed for each, since the masters may have become slower.
+func (q *contender) register() {
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
+	g := c.cfg.Bounds.G(l.opts.TTL, c.group.RoundTrip(), l.opts.renewed())
 	next, life := q.next, cmp.Or(q.next.life, g)
 	q.next = registration{}
 	q.on.registered()
@@ -213,30 +202,30 @@ func (q *contender) register(g time.Duration) {
 
 // ask begins a round of the claim. A Register or an Again sets a free key for life.
 func (q *contender) ask(request wire.Request, life time.Duration) {
-	w, l, c, claim, kind := q.wait, q.wait.locker, q.wait.locker.core, q.claim, request.Kind()
+	w, l, c, claim, command := q.wait, q.wait.locker, q.wait.locker.core, q.claim, request.Kind()
 	w.refused = w.try.end() || w.refused
 	w.attempts++
 	mark := claim.Began
-	if kind != wire.Register {
+	if command != wire.Register {
 		mark = c.clock()
 	}
 	w.try.sentAt, q.pending, q.extends = mark, true, false
 	q.pace.Sent()
-	if kind.Acquires() {
+	if command.Acquires() {
 		claim.Sent()
 	}
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
-	within.Hurry = kind != wire.Renew
-	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{l, claim, kind, mark, life})
+	within.Hurry = command != wire.Renew
+	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{l, claim, command, mark, life})
 }
 
 // answers takes the answers to a command of a claim.
 type answers struct {
-	locker *Locker
-	claim  *waits.Claim
-	kind   wire.Kind
-	mark   clock.Reading
-	life   time.Duration
+	locker  *Locker
+	claim   *waits.Claim
+	command wire.Kind
+	mark    clock.Reading
+	life    time.Duration
 }
 
 var (
@@ -249,7 +238,7 @@ func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
 		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, h.locker.limit, a.OtherLimit)
 	}
-	if m := h.locker.core.masters[i]; h.claim.Answered(h.kind, i, a, h.mark, h.life, m.Listening()) {
+	if m := h.locker.core.masters[i]; h.claim.Answered(h.command, i, a, h.mark, h.life, m.Listening()) {
 		m.PingOften()
 	}
 }
@@ -275,14 +264,14 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	switch {
 	case won != nil && q.takeValue(): // it has come since contend looked for it, as a rule just before the last grant
 		return now.Time(), false
-	case won != nil && (won.Left >= q.winsAt() || q.extends && quorum.Count(w.try.round.Votes()).Won()):
+	case won != nil && (won.Left >= c.cfg.Bounds.WinsAt(q.claim.G, w.locker.opts.renewed()) || q.extends && quorum.Count(w.try.round.Votes()).Won()):
 		return now.Time(), q.win(now, won)
 	case won != nil:
 		if done, more := q.on.expire(q, now); done {
 			return now.Time(), more
 		}
 	}
-	if q.claim.Unused() >= c.waits.Need {
+	if q.claim.Unused() >= c.group.Need() {
 		c.grants.Unused(now.Time(), q.claim.Began.Time())
 		q.dropClaim(wire.Release)
 		return now.Time(), true // another claim is registered
@@ -306,15 +295,6 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	q.ask(q.on.poll(q, now, free), q.claim.G)
 	q.told = false
 	return now.Time(), true
-}
-
-// winsAt returns for how long the votes of the claim must last at least if they are to become a lease. Those of a lease that is not renewed
-// must last for longer than a grant, so its keys are extended first.
-func (q *contender) winsAt() time.Duration {
-	if q.wait.locker.opts.RenewEvery < 0 {
-		return q.claim.G + 1
-	}
-	return q.wait.locker.core.cfg.Bounds.WinsAt(q.claim.G)
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
@@ -426,7 +406,7 @@ func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	}
 	rival, theirs := waits.Rival(votes, mine, l.terms.Reads())
 	found.OnLock(bits.OnesCount64(mine), rival, theirs)
-	if o.apart = 0; mine == 0 && theirs >= c.waits.Need {
+	if o.apart = 0; mine == 0 && theirs >= c.group.Need() {
 		o.apart = waits.Without(votes, rival)
 	}
 	if found.Split() {
@@ -439,7 +419,7 @@ func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	if q.claim.Reads() { // as the rival sees it
 		own = wire.ReadersMarker
 	}
-	switch verdict, _ := found.Verdict(own, 1, c.waits.Need); verdict {
+	switch verdict, _ := found.Verdict(own, 1, c.group.Need()); verdict {
 	case waits.Polls:
 		return q.schedule(now)
 	case waits.BacksOff:
