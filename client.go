@@ -46,7 +46,6 @@ func newClient(pools []*redis.Pool, opts *Options) (*Client, error) {
 		Prefix:              opts.Prefix,
 		NodeTimeout:         opts.NodeTimeout,
 		DialTimeout:         opts.DialTimeout,
-		MaxTTL:              opts.MaxTTL,
 		TTL:                 opts.LockOptions.TTL,
 		Bounds:              opts.bounds,
 		Deaf:                opts.DisableWakeups,

@@ -64,7 +64,7 @@ func TestPackagesImportOnlyPackagesBelowThem(t *testing.T) {
 		"internal/calls":       {},
 		"internal/gate":        {},
 		"internal/waits":       {"internal/master", "internal/wire", "internal/quorum", "internal/clock", "internal/recent"},
-		"internal/fence":       {"internal/wire", "internal/quorum", "internal/recent"},
+		"internal/fence":       {"internal/bounds", "internal/clock", "internal/master", "internal/wire", "internal/quorum", "internal/recent"},
 		"internal/flight":      {},
 		"internal/turns":       {"internal/master", "internal/wire", "internal/recent"},
 		"internal/recent":      {},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/master"
@@ -266,7 +267,7 @@ func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
 	if t.contended = w.refused; w.merged != nil {
 		t.claim = w.merged
 	} else {
-		of.Fence, of.Kind = (*fencing)(w).propose(w.try.sentAt.Wall()), request
+		of.Fence, of.Kind = l.proposal(w.try.sentAt.Wall()), request
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
 	}
 	w.try.noteMasters(c, w.flight != nil)
@@ -274,10 +275,10 @@ func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
 	won := w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
 	var err error
 	if l.opts.Fencing {
-		votes := w.try.round.Votes()
-		c.fences.Heard(l.key, votes)
-		if won {
-			_, err = (*fencing)(w).commit(t, votes)
+		if votes := w.try.round.Votes(); won {
+			_, err = w.commit(t, votes)
+		} else {
+			c.fences.Heard(l.key, votes)
 		}
 	}
 	if w.flight != nil {
@@ -306,6 +307,41 @@ func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
 	// that is held must not look like an outage.
 	w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
 	return failed(OpAcquire, l.name, w.try.round.Votes())
+}
+
+// proposal returns which number an acquisition asks for that begins now; none without Options.Fencing.
+func (l *Locker) proposal(now time.Time) (p wire.Proposal) {
+	if l.opts.Fencing {
+		p = l.core.fences.Propose(&l.terms, now, l.opts.TTL)
+	}
+	return p
+}
+
+// highest returns the highest number that an acquisition can use now; 0: any.
+func (l *Locker) highest(now clock.Reading) int64 {
+	if !l.opts.Fencing {
+		return 0
+	}
+	return l.core.fences.Most(now, l.opts.TTL)
+}
+
+// commit fixes the number of a tenure that these votes have won, in further rounds if needed, and returns when the last of these began. After an
+// error the caller must undo the acquisition.
+func (w *wait) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err error) {
+	l, c := w.locker, w.locker.core
+	var fixed fence.Committed
+	if t.slots != nil {
+		fixed, err = c.fences.CommitSlots(w.ctx, t.claim, t.slots, l.opts.TTL)
+	} else {
+		fixed, err = c.fences.Commit(w.ctx, t.claim, votes, t.sentAt, l.opts.TTL)
+	}
+	t.fence, t.rounds = fixed.Number, fixed.Rounds
+	if lost, ok := err.(*fence.LostError); ok {
+		return fixed.Last, failed(OpFence, l.name, lost.Votes)
+	} else if err != nil {
+		err = fmt.Errorf("redlock: %s %q: %w", OpFence, l.name, err)
+	}
+	return fixed.Last, err
 }
 
 func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {

@@ -190,7 +190,7 @@ func (q *contender) register() {
 		waited = wire.NoQueue
 	}
 	of, by := l.kind.claimOf(w, waited)
-	of.Fence, of.Grant, of.RegisterTTL = (*fencing)(w).propose(now.Wall()), g, life
+	of.Fence, of.Grant, of.RegisterTTL = l.proposal(now.Wall()), g, life
 	of.Spared, of.Contended, of.Made = next.spared, next.contended, time.Now()
 	claim := q.inbox.NewClaim(master.NewSentClaim(&l.terms, of), now, g, l.permits, l.limit)
 	q.claim, q.sharing, q.polled = claim, by, rand.N(len(c.masters))
@@ -254,7 +254,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	q.votes = q.claim.Count(now, (*fencing)(w).highest(now))
+	q.votes = q.claim.Count(now, w.locker.highest(now))
 	mine, won := q.votes.Mine, q.votes.Won
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
@@ -313,7 +313,10 @@ func (q *contender) win(now clock.Reading, won *waits.Quorum) (more bool) {
 	}
 	var err error
 	if l.opts.Fencing {
-		err = (*fencing)(w).commitClaim(t, won.Votes)
+		var last clock.Reading
+		if last, err = w.commit(t, won.Votes); err == nil && t.rounds > 1 { // which has given the keys their TTL
+			t.validity = renew.Validity{Start: last, Length: c.cfg.Bounds.Validity(l.opts.TTL)}
+		}
 	}
 	var f *Failure
 	if err = cmp.Or(err, w.try.revokes(c)); err != nil {
@@ -395,7 +398,7 @@ func (o *onLock) poll(q *contender, now clock.Reading, free uint64) wire.Request
 func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	mine, first := q.votes.Mine, q.votes.First
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	votes := fence.Usable(w.try.round.Votes(), (*fencing)(w).highest(now), now.Wall())
+	votes := fence.Usable(w.try.round.Votes(), l.highest(now), now.Wall())
 	c.owners.heard(q, votes)
 	w.noteFailure(failed(OpAcquire, l.name, votes))
 	w.warn()

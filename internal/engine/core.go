@@ -40,7 +40,6 @@ type Config struct {
 	Prefix              string        // of all keys of locks
 	NodeTimeout         time.Duration // as in the Options of package redlock
 	DialTimeout         time.Duration // the same
-	MaxTTL              time.Duration // the same
 	TTL                 time.Duration // of a Locker without Options of its own: it bounds the time for questions
 	Bounds              bounds.Bounds // of the times that follow from these
 	Deaf                bool          // no messages: see master.Config.Deaf
@@ -93,7 +92,7 @@ type Core struct {
 
 	// Holding.
 	renewals  *renew.Scheduler
-	fences    *fence.Numbers
+	fences    *fence.Committer
 	entrances entrances               // of names with readers, or with a lock that may be kept
 	kept      recent.Order[*entrance] // locks that may be kept
 
@@ -115,14 +114,13 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		waits:     waits.New(len(pools), cfg.Bounds.Drift),
 		releases:  turns.NewReleases(cfg.Deaf),
 		unkept:    turns.NewUnkept(),
-		fences:    fence.NewNumbers(),
 		contended: recent.NewSet(contendedFor),
 	}
 	c.owners = owners{core: c, known: holding.NewOwners()}
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
-	c.servers = guard.NewServers(guard.Settings{Names: cfg.Names, Off: cfg.DisableRestartGuard, MaxTTL: cfg.MaxTTL, Clock: cfg.Clock})
+	c.servers = guard.NewServers(guard.Settings{Names: cfg.Names, Off: cfg.DisableRestartGuard, MaxTTL: cfg.Bounds.MaxTTL, Clock: cfg.Clock})
 	c.id = wire.NewID(len(pools), cfg.Owner)
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
@@ -138,6 +136,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		}))
 	}
 	c.group = quorum.NewGroup(c.masters)
+	c.fences = fence.NewCommitter(c.group, c.clock, cfg.Bounds, c.closing)
 	return c
 }
 

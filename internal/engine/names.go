@@ -214,7 +214,7 @@ func (s set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: (*fencing)(w).propose(began.Wall())})
+	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: l.proposal(began.Wall())})
 	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
 			c.group.Send(wire.Release, w.merged)

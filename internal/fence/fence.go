@@ -1,5 +1,5 @@
-// Package fence agrees with a quorum of masters on the number of an acquisition, its fence. It sends nothing: package engine
-// sends the rounds, and this package says what their votes mean.
+// Package fence agrees with a quorum of masters on the number of an acquisition, its fence. A Committer sends the
+// rounds that it takes.
 //
 //   - A master that sets the key gives it a number. This is the number that the client proposes, which is
 //     near its clock, if it is above every number that the master has given to the name or was raised to.

@@ -7,7 +7,8 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 )
 
-// Distances says how far away the masters of a Client are, in round trips. These are all the measures of distance that there are, what they are, and what uses them:
+// Distances says how far away the masters of a Client are, in round trips. These are all the measures of distance, and what
+// uses them:
 //
 //	master.Status.RTT  the last answer                   users: MasterStatus, LateError
 //	Master.RoundTrip   a mean of the answers             RoundTrip; who cannot answer in time

@@ -91,5 +91,5 @@ var targets = []target{
 	{"internal/occupancy/occupancy.go", []step{{"./internal/occupancy", ""}, kept, readers, whole}},
 	{"internal/recent/order.go", []step{{"./internal/recent", ""}, inside, kept, whole}},
 	{"internal/engine/tenure.go", []step{inside, whole}},
-	{"internal/engine/fences.go", []step{inside, whole, permits}},
+	{"internal/fence/commit.go", []step{{"./internal/fence", ""}, whole, permits}},
 }
