@@ -90,7 +90,7 @@ func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) 
 func (l *Locker) TryLock(ctx context.Context, explain bool) error {
 	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
 	if f, ok := err.(*Failure); ok && explain {
-		err = l.core.owners.explained(ctx, l, f)
+		err = l.explained(ctx, f)
 	}
 	return l.core.public(err)
 }
@@ -379,7 +379,7 @@ func (a *attempt) revokes(c *Core) error {
 // noteFailure notes why an attempt has failed. A failure for want of a right is kept until a master grants something, so that the user is told of it.
 func (w *wait) noteFailure(f *Failure) {
 	c := w.locker.core
-	f = c.owners.withOwner(w.locker, f)
+	f = w.locker.withOwner(f)
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
@@ -485,7 +485,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
 func (w *wait) outcome() error {
 	c := w.locker.core
-	last := c.owners.withOwner(w.locker, w.last)
+	last := w.locker.withOwner(w.last)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
 			return ErrReceived
@@ -545,4 +545,37 @@ func (w *wait) notPast(d time.Duration) time.Duration {
 		return d
 	}
 	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
+}
+
+// traceStart calls Hooks.LockStart.
+func (w *wait) traceStart() {
+	if hook := w.locker.core.hooks.LockStart; hook != nil {
+		hook(w.ctx, Event{Name: w.locker.name, Permits: w.locker.permits, Limit: w.locker.limit})
+	}
+}
+
+// traceDone calls Hooks.LockDone, unless it was called before.
+func (w *wait) traceDone(err error) {
+	hook := w.locker.core.hooks.LockDone
+	if hook == nil || w.traced {
+		return
+	}
+	w.traced = true
+	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: w.locker.permits, Err: w.locker.core.public(err)})
+}
+
+// warn has the Logger report the wait if it becomes long.
+func (w *wait) warn() {
+	if !w.watched && !w.locker.silent {
+		w.watched = true
+		_, ends := w.ctx.Deadline()
+		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
+		w.locker.core.cfg.Notices.Watch(&w.told)
+	}
+}
+
+// WaitsFor implements notices.Waiter.
+func (w *wait) WaitsFor() notices.Cause {
+	l := w.locker
+	return l.core.hooks.Cause(l.withOwner(l.blockedBy(l.core.gates.Inside(l.key))))
 }

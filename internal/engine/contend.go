@@ -9,6 +9,7 @@ import (
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
@@ -399,7 +400,7 @@ func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	mine, first := q.votes.Mine, q.votes.First
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
 	votes := fence.Usable(w.try.round.Votes(), l.highest(now), now.Wall())
-	c.owners.heard(q, votes)
+	q.noteOwner(votes)
 	w.noteFailure(failed(OpAcquire, l.name, votes))
 	w.warn()
 	tally := quorum.Count(votes)
@@ -445,6 +446,24 @@ func (q *contender) noteRound() {
 	if q.wait.try.round != nil {
 		q.wait.noteFailure(failed(OpAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
 	}
+}
+
+// noteOwner notes who holds the lock, as the votes of the current round say. If they do not say enough, and the wait is long, the masters are asked.
+func (q *contender) noteOwner(votes []quorum.Vote) {
+	w, c := q.wait, q.wait.locker.core
+	h, ask := holding.Standing(votes)
+	if ask {
+		// With DisableWakeups, the schedule may have the next poll made long after.
+		if c.cfg.Deaf || c.clock().Since(w.began) >= ownerAfter {
+			c.owners.AskLater(w.locker.key)
+		}
+		return
+	}
+	next := time.Duration(0) // a near claim polls often
+	if n := q.claim.Ahead(); n >= wire.Near {
+		next = waits.FarPolls(c.cfg.ClaimPolls, n, len(c.masters)) * 5 / 4
+	}
+	c.owners.Heard(w.locker.key, h, next)
 }
 
 // schedule sets when the next poll is due, after a round. It reports false if the schedule of Options.NewBackOff has
@@ -513,7 +532,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 		}
 		one.Answered(q.polled, wire.Answer{Err: err})
 	}
-	c.owners.heard(q, claim.Standing())
+	q.noteOwner(claim.Standing())
 	return q.schedule(now)
 }
 

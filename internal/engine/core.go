@@ -86,9 +86,9 @@ type Core struct {
 	permits    atomic.Uint64          // how many acquisitions of permits have begun
 	releases   *turns.Releases
 	unkept     *turns.Unkept
-	contended  *recent.Set    // the sets that had to acquire their names one by one, by key
-	flights    flight.Flights // of SingleFlight
-	owners     owners         // of locks that a goroutine waits for
+	contended  *recent.Set     // the sets that had to acquire their names one by one, by key
+	flights    flight.Flights  // of SingleFlight
+	owners     *holding.Owners // of locks that a goroutine waits for
 
 	// Holding.
 	renewals  *renew.Scheduler
@@ -116,7 +116,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		unkept:    turns.NewUnkept(),
 		contended: recent.NewSet(contendedFor),
 	}
-	c.owners = owners{core: c, known: holding.NewOwners()}
+	c.owners = c.newOwners()
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued

@@ -12,7 +12,6 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -146,9 +145,6 @@ func (f *Failure) grantedNothing() bool {
 	return f != nil && !slices.ContainsFunc(f.Votes, quorum.Vote.Granted)
 }
 
-// named reports whether f says who holds the lock, or why its key is not a lock.
-func (f *Failure) named() bool { return f.Owner != "" || f.Readers != nil || f.NotALock != nil }
-
 // Hooks are how a Core tells its Client what happens. They are called outside every mutex. Error and Cause are set; any other may be nil.
 // Those without a context are called for what no call waits for: in order, as they happen.
 type Hooks struct {
@@ -184,39 +180,6 @@ type Event struct {
 	Err      error         // for users; nil: it has succeeded
 }
 
-// traceStart calls Hooks.LockStart.
-func (w *wait) traceStart() {
-	if hook := w.locker.core.hooks.LockStart; hook != nil {
-		hook(w.ctx, Event{Name: w.locker.name, Permits: w.locker.permits, Limit: w.locker.limit})
-	}
-}
-
-// traceDone calls Hooks.LockDone, unless it was called before.
-func (w *wait) traceDone(err error) {
-	hook := w.locker.core.hooks.LockDone
-	if hook == nil || w.traced {
-		return
-	}
-	w.traced = true
-	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: w.locker.permits, Err: w.locker.core.public(err)})
-}
-
-// warn has the Logger report the wait if it becomes long.
-func (w *wait) warn() {
-	if !w.watched && !w.locker.silent {
-		w.watched = true
-		_, ends := w.ctx.Deadline()
-		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
-		w.locker.core.cfg.Notices.Watch(&w.told)
-	}
-}
-
-// WaitsFor implements notices.Waiter.
-func (w *wait) WaitsFor() notices.Cause {
-	l := w.locker
-	return l.core.hooks.Cause(l.core.owners.withOwner(l, l.blockedBy(l.core.gates.Inside(l.key))))
-}
-
 // Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
 // other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it.
 
@@ -226,71 +189,43 @@ const (
 	ownerEvery = holding.AskEvery // how often the owner of one lock is asked for
 )
 
-// owners are who holds the locks that goroutines of a Client wait for.
-type owners struct {
-	core  *Core
-	known *holding.Owners
-}
-
-// heard notes who holds the lock, as the votes of the current round of the claim say.
-func (o owners) heard(q *contender, votes []quorum.Vote) {
-	h, ask := holding.Standing(votes)
-	c, next := o.core, time.Duration(0) // a near claim polls often
-	if ask {
-		// With DisableWakeups, the schedule may have the next poll made long after.
-		if c.cfg.Deaf || c.clock().Since(q.wait.began) >= ownerAfter {
-			o.ask(q.wait.locker.key)
+// newOwners returns who holds the locks that goroutines of the Client wait for.
+func (c *Core) newOwners() *holding.Owners {
+	return holding.NewOwners(func(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote {
+		if !c.calls.Begin() {
+			return nil
 		}
-		return
-	}
-	if n := q.claim.Ahead(); n >= wire.Near {
-		next = waits.FarPolls(c.cfg.ClaimPolls, n, len(c.masters)) * 5 / 4
-	}
-	o.known.Heard(q.wait.locker.key, h, next)
+		defer c.calls.Done()
+		return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), enough)
+	})
 }
 
-// askFor asks who holds the lock that a wait wants, if it is long enough for that. It waits for nothing.
-func (o owners) askFor(w *wait) {
-	if !w.last.taken() || o.core.clock().Since(w.began) < ownerAfter || w.locker.terms.OfSlots() { // a semaphore has no owner
-		return
+// askOwner asks who holds the lock that a wait wants, if it is long enough for that.
+func (w *wait) askOwner() {
+	c, f := w.locker.core, w.last
+	if f != nil && f.Held != "" && c.clock().Since(w.began) >= ownerAfter {
+		c.owners.AskLater(c.heldKey(f))
 	}
-	key := w.locker.key
-	if w.last.Held != "" {
-		key = o.keyOf(w.last)
-	}
-	o.ask(key)
 }
 
-// ask asks who holds the lock of a key, unless that was asked a moment ago. It waits for nothing.
-func (o owners) ask(key string) {
-	if !o.known.BeginAsking(key) || !o.core.calls.Begin() {
-		return
-	}
-	go func() {
-		defer o.core.calls.Done()
-		o.peek(context.Background(), key, quorum.All)
-	}()
-}
+// heldKey returns the key of the lock that f says is held, or is not a lock.
+func (c *Core) heldKey(f *Failure) string { return c.cfg.Prefix + f.Held }
 
-// explained returns f, the failure of an attempt on l that has ended, with who holds the lock, or with why its key is not a lock. It asks the
+// explained returns f, the failure of an attempt that has ended, with who holds the lock, or with why its key is not a lock. It asks the
 // masters if nothing is known, and nobody has asked them in the last second.
-func (o owners) explained(ctx context.Context, l *Locker, f *Failure) *Failure {
-	if l.terms.OfSlots() || f.Held == "" || f.named() {
-		return f
+func (l *Locker) explained(ctx context.Context, f *Failure) *Failure {
+	if l.unnamed(f) {
+		l.core.owners.Ask(ctx, l.core.heldKey(f), quorum.Tally.Won) // far masters delay nobody
 	}
-	if key := o.keyOf(f); o.known.BeginAsking(key) && o.core.calls.Begin() {
-		defer o.core.calls.Done()
-		o.peek(ctx, key, quorum.Tally.Won) // far masters delay nobody
-	}
-	return o.withOwner(l, f)
+	return l.withOwner(f)
 }
 
 // withOwner returns f with who holds the lock, or with why its key is not a lock, if f says that it is held, and that is known.
-func (o owners) withOwner(l *Locker, f *Failure) *Failure {
-	if f == nil || f.Held == "" || f.named() || l.terms.OfSlots() {
+func (l *Locker) withOwner(f *Failure) *Failure {
+	if !l.unnamed(f) {
 		return f
 	}
-	h, known := o.known.Of(o.keyOf(f))
+	h, known := l.core.owners.Of(l.core.heldKey(f))
 	if !known {
 		return f
 	}
@@ -304,12 +239,7 @@ func (o owners) withOwner(l *Locker, f *Failure) *Failure {
 	return &named
 }
 
-// keyOf returns the key of the lock that f says is held, or is not a lock.
-func (o owners) keyOf(f *Failure) string { return o.core.cfg.Prefix + f.Held }
-
-// peek asks the masters who holds the lock of a key, and notes their answers when these are enough.
-func (o owners) peek(ctx context.Context, key string, enough func(quorum.Tally) bool) {
-	c := o.core
-	votes := c.group.Query(ctx, c.closing, wire.NewPeek(key), c.cfg.Bounds.Limit(c.cfg.TTL), enough)
-	o.known.Heard(key, holding.Peeked(votes), 0)
+// unnamed reports whether f says that the lock is held, and not by whom. A semaphore has no owner.
+func (l *Locker) unnamed(f *Failure) bool {
+	return f != nil && f.Held != "" && f.Owner == "" && f.Readers == nil && f.NotALock == nil && !l.terms.OfSlots()
 }

@@ -86,7 +86,7 @@ func (s set) acquire(w *wait) bool {
 		}
 		s.leaveNames(w)
 		w.warn()
-		c.owners.askFor(w)
+		w.askOwner()
 		if w.last.taken() && !w.try.split() {
 			refusals++
 		}
@@ -113,7 +113,7 @@ func (set) sleep(w *wait, d time.Duration) {
 	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
 		step = min(step, d)
 		c.sleep(w.ctx, step, nil)
-		c.owners.askFor(w)
+		w.askOwner()
 		d -= step
 	}
 	c.sleep(w.ctx, d, nil)

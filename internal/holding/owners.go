@@ -1,6 +1,7 @@
 package holding
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -10,7 +11,7 @@ import (
 )
 
 const (
-	// AskEvery is how often the owner of one lock is asked for.
+	// AskEvery is how often the masters are asked who holds one lock, at most.
 	AskEvery = time.Second
 	// answerFor is for how long an answer is used, beyond the time until the next is expected.
 	answerFor = 2 * time.Second
@@ -18,11 +19,17 @@ const (
 	entryLife = 20 * time.Second
 )
 
-// Owners remember who held the locks that a client waits for, by key. They are safe for concurrent use.
+// Owners know who held the locks that a client waits for, by key. They are safe for concurrent use.
 type Owners struct {
+	query Ask // immutable
+
 	mu    sync.Mutex // guards what follows
 	known recent.Map[entry]
 }
+
+// Ask sends a query to all masters, and returns their answers when these are enough: see quorum.Group.Query. It returns nil if the client is
+// closed.
+type Ask func(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote
 
 // An entry says who holds one lock.
 type entry struct {
@@ -31,11 +38,33 @@ type entry struct {
 	until time.Time // until when that is used
 }
 
-// NewOwners returns Owners that know of no lock.
-func NewOwners() *Owners { return &Owners{known: recent.Map[entry]{Keep: entryLife}} }
+// NewOwners returns Owners that know of no lock, and ask the masters by query.
+func NewOwners(query Ask) *Owners {
+	return &Owners{query: query, known: recent.Map[entry]{Keep: entryLife}}
+}
 
-// BeginAsking reports whether the owner of the lock is to be asked for now, and notes that it is.
-func (o *Owners) BeginAsking(key string) bool {
+// Ask asks the masters who holds the lock, until the answers are enough, unless they were asked a moment ago.
+func (o *Owners) Ask(ctx context.Context, key string, enough func(quorum.Tally) bool) {
+	if o.beginAsking(key) {
+		o.peek(ctx, key, enough)
+	}
+}
+
+// AskLater is Ask, and waits for nothing.
+func (o *Owners) AskLater(key string) {
+	if o.beginAsking(key) {
+		go o.peek(context.Background(), key, quorum.All)
+	}
+}
+
+func (o *Owners) peek(ctx context.Context, key string, enough func(quorum.Tally) bool) {
+	if votes := o.query(ctx, wire.NewPeek(key), enough); votes != nil {
+		o.Heard(key, Peeked(votes), 0)
+	}
+}
+
+// beginAsking reports whether the masters are to be asked now, and notes that they are.
+func (o *Owners) beginAsking(key string) bool {
 	now := time.Now()
 	o.mu.Lock()
 	defer o.mu.Unlock()

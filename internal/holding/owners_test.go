@@ -13,12 +13,12 @@ import (
 func TestAnOwnerIsKnownForAWhile(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		synctest.Wait()
-		o := NewOwners()
+		o := NewOwners(nil)
 		known := func() bool {
 			_, known := o.Of("a")
 			return known
 		}
-		if !o.BeginAsking("a") || o.BeginAsking("a") {
+		if !o.beginAsking("a") || o.beginAsking("a") {
 			t.Error("want the first question only within AskEvery")
 		}
 		if known() {
@@ -30,7 +30,7 @@ func TestAnOwnerIsKnownForAWhile(t *testing.T) {
 			t.Errorf("known: %v, token %q; want t", known, h.Token)
 		}
 		time.Sleep(AskEvery)
-		if !o.BeginAsking("a") || !known() {
+		if !o.beginAsking("a") || !known() {
 			t.Error("after AskEvery, want another question, and the answer still used")
 		}
 		time.Sleep(answerFor + time.Millisecond)
