@@ -31,7 +31,7 @@ var ofSets = []Defect{
 		Rule: "A claim for several names that took over single ones is released if it fails.",
 		Edits: []Edit{{
 			File: "internal/engine/names.go",
-			Old:  "\t\t\tc.group.Send(wire.Release, w.merged)\n",
+			Old:  "\t\t\tc.group.Send(wire.Release, w.set.merged)\n",
 			New:  "",
 		}},
 	}, {

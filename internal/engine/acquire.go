@@ -30,10 +30,10 @@ type wait struct {
 	late    bool // the call waited before its first attempt, so the clocks are read again
 
 	// What it has:
-	inside       bool   // the gate is taken
-	lease        *Lease // acquired, and not yet the Locker's
-	shared       *Lease // the lease of the readers, if the goroutine has entered it
-	leadsReaders bool   // the goroutine leads the readers: see readers
+	inside bool       // the gate is taken
+	lease  *Lease     // acquired, and not yet the Locker's
+	reader readerWait // of the readers' side of an RWLocker
+	set    setWait    // of a Locker of several names
 
 	// What it asks:
 	try      attempt  // the last one
@@ -45,54 +45,6 @@ type wait struct {
 	watched bool         // the Logger tells of the wait if it lasts for long
 	told    notices.Wait // what the Logger is told of it
 	traced  bool         // Hooks.LockDone was called
-
-	// Of a Locker of several names:
-	nameGates int               // how many gates of names are taken
-	merged    *master.SentClaim // takes over the names that were acquired one by one; nil: each attempt has a new claim
-	whole     *wait             // of the Locker of several names, if this wait is for one of them
-}
-
-// An attempt is a round of a wait, with or without a claim. The round is kept until the next attempt, for late votes.
-type attempt struct {
-	round    *quorum.Round // nil: there was none
-	sentAt   clock.Reading // when it began
-	revoked  int64         // guard.Servers.Revoked before the first command of the attempt, or of the claim
-	contacts []int         // of SingleFlight, by master: see master.Contact; from then, too
-}
-
-// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
-func (l *Locker) Forever() bool {
-	if l.kind.join(l) != nil {
-		return true
-	}
-	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
-	return err == nil
-}
-
-// Lock waits for the lock until ctx ends, or the schedule stops.
-func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
-	if ctx.Err() == nil {
-		if s := l.kind.join(l); s != nil {
-			return s, nil
-		}
-	}
-	s, err := (&wait{locker: l, ctx: ctx}).run()
-	return s, l.core.public(err)
-}
-
-// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
-func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
-	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
-	return s, l.core.public(err)
-}
-
-// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
-func (l *Locker) TryLock(ctx context.Context, explain bool) error {
-	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
-	if f, ok := err.(*Failure); ok && explain {
-		err = l.explained(ctx, f)
-	}
-	return l.core.public(err)
 }
 
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
@@ -116,16 +68,47 @@ func (w *wait) run() (_ *Lease, err error) {
 	return l.kind.hold(w), nil
 }
 
-// mutex is the kind of a Locker of one name, and a part of that of several names.
-type mutex struct{}
-
-var _ kind = mutex{}
-
-func (mutex) join(*Locker) *Lease { return nil }
-
-func (mutex) lock(w *wait) bool {
-	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+// end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
+// been acquired: a function of the user, in a hook or the schedule, may have panicked.
+func (w *wait) end() {
+	if w.watched {
+		w.locker.core.cfg.Notices.Unwatch(&w.told)
+		w.watched = false
+	}
+	w.try.end()
+	if w.lease != nil {
+		(*releasing)(w.lease.tenure).queue()
+		w.lease = nil
+	}
+	w.locker.kind.giveUp(w)
+	if w.inside {
+		w.locker.core.gates.Leave(w.locker.key)
+	}
 }
+
+// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
+// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
+func (w *wait) outcome() error {
+	c := w.locker.core
+	last := w.locker.withOwner(w.last)
+	if w.flight != nil {
+		if _, received := w.flight.Received(); received {
+			return ErrReceived
+		}
+	}
+	switch {
+	case isClosed(c.closing):
+		return ErrClosed
+	case w.ctx.Err() != nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
+	case last == nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name}
+	}
+	return last
+}
+
+// over reports whether the wait is to end without the lock.
+func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
 
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
@@ -225,6 +208,14 @@ func (l *Locker) firstRequest() (request wire.Kind, contended bool) {
 	return request, contended
 }
 
+// An attempt is a round of a wait, with or without a claim: see contender. The round is kept until the next attempt, for late votes.
+type attempt struct {
+	round    *quorum.Round // nil: there was none
+	sentAt   clock.Reading // when it began
+	revoked  int64         // guard.Servers.Revoked before the first command of the attempt, or of the claim
+	contacts []int         // of SingleFlight, by master: see master.Contact; from then, too
+}
+
 // attempt makes one attempt, and reports whether it has acquired the lock. Otherwise last says why, even if ctx or
 // the Client ended the attempt: see outcome.
 func (w *wait) attempt(request wire.Kind) bool {
@@ -249,23 +240,18 @@ func (w *wait) attempt(request wire.Kind) bool {
 	return false
 }
 
-// attemptWithin makes a round of SETs and, unless the round is won, sends the releases that undo it. The releases go to all masters,
+// attemptWithin makes a round of SETs and, unless it makes a lease, sends the releases that undo it. The releases go to all masters,
 // whatever they have answered: a master that refused, or whose answer was lost, may have set the key. The round is kept,
 // since later votes say whether other clients contend for the lock.
 //
 // within says how long the masters may take to answer. An attempt to merge the names of a set has a claim already, and is
 // not undone.
-func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
+func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) (f *Failure) {
 	l, c := w.locker, w.locker.core
-	validity := c.cfg.Bounds.Validity(l.opts.TTL)
-	limit := validity
-	if l.opts.Fencing {
-		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
-	}
 	of, by := l.kind.claimOf(w, w.noQueue())
-	t := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: validity})
-	if t.contended = w.refused; w.merged != nil {
-		t.claim = w.merged
+	t := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: c.cfg.Bounds.Validity(l.opts.TTL)})
+	if t.contended = w.refused; w.set.merged != nil {
+		t.claim = w.set.merged
 	} else {
 		of.Fence, of.Kind = l.proposal(w.try.sentAt.Wall()), request
 		t.claim.Claim = wire.NewClaim(&l.terms, of)
@@ -273,41 +259,158 @@ func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) *Failure {
 	w.try.noteMasters(c, w.flight != nil)
 	w.try.round = c.group.Ask(request, t.claim, within)
 	won := w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Decided).Won()
-	var err error
-	if l.opts.Fencing {
-		if votes := w.try.round.Votes(); won {
-			_, err = w.commit(t, votes)
-		} else {
-			c.fences.Heard(l.key, votes)
-		}
-	}
-	if w.flight != nil {
-		t.publish = w.try.publishing(w.try.round.Votes(), nil)
-	}
-	if won && err == nil {
-		err = w.try.revokes(c)
-	}
-	if took := c.clock().Since(w.try.sentAt); won && err == nil && took >= limit {
-		err = tooLate(took, limit, validity)
-	}
-	if won && err == nil {
-		if t.begin() {
-			w.lease = t.holder
+	if won {
+		if f = w.win(t); f == nil {
 			return nil
 		}
-		err = ErrClosed
+	} else if l.opts.Fencing {
+		c.fences.Heard(l.key, w.try.round.Votes())
 	}
-	if w.merged == nil {
+	if w.set.merged == nil {
 		c.group.Send(wire.Undo, t.claim)
 	}
 	if won {
-		return wasted(l.name, w.try.round, err)
+		return f
 	}
 	// The undoing is on its way. What follows only completes the error: because of one dead master, a lock
 	// that is held must not look like an outage.
 	w.try.round.Wait(w.ctx, c.closing, quorum.Tally.Explained)
 	return failed(OpAcquire, l.name, w.try.round.Votes())
 }
+
+// win makes the tenure, which the current round has won, the lease of the wait. If that fails, it returns why.
+func (w *wait) win(t *tenure) *Failure {
+	l, c := w.locker, w.locker.core
+	limit := t.validity.Length
+	if w.flight != nil {
+		t.publish = w.try.publishing(w.try.round.Votes(), nil)
+	}
+	var err error
+	if l.opts.Fencing {
+		limit = c.cfg.Bounds.FencedWithin(l.opts.TTL)
+		_, err = w.commit(t, w.try.round.Votes())
+	}
+	if err == nil {
+		err = w.try.revokes(c)
+	}
+	if took := c.clock().Since(w.try.sentAt); err == nil && took >= limit {
+		err = tooLate(took, limit, t.validity.Length)
+	}
+	if err == nil && !t.begin() {
+		err = ErrClosed
+	}
+	if err != nil {
+		return wasted(l.name, w.try.round, err)
+	}
+	w.lease = t.holder
+	return nil
+}
+
+// noQueue returns what an attempt that joins no queue tells the masters.
+func (w *wait) noQueue() time.Duration {
+	if w.once && w.locker.core.releases.PassedOn(w.locker.key) {
+		return wire.TakesFree
+	}
+	return wire.NoQueue
+}
+
+// noteFailure notes why an attempt has failed. A failure for want of a right is kept until a master grants something, so that the user is told of it.
+func (w *wait) noteFailure(f *Failure) {
+	c := w.locker.core
+	f = w.locker.withOwner(f)
+	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
+		w.last = f
+	}
+	for v := w; v != nil; v = v.set.whole {
+		v.last = w.last
+		c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
+	}
+	w.announce(f)
+	w.try.trace(w, f)
+}
+
+// noteWon notes that an attempt, or a claim, has won the lease of the wait. If an earlier attempt has asked readers to leave, that ends.
+func (w *wait) noteWon() {
+	l, c, s := w.locker, w.locker.core, w.lease
+	if w.ctx.Err() == nil {
+		w.last = nil
+	}
+	if l.announced.Load() && l.announced.Swap(false) {
+		c.group.Send(wire.Retract, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-"}))
+	}
+	w.try.trace(w, nil)
+	if hook := c.hooks.Acquired; hook != nil && !l.silent {
+		s.seen.Store(true) // the user is told its fence, which the next holder must not have
+		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
+	}
+}
+
+// noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
+func (a *attempt) noteMasters(c *Core, contacts bool) {
+	a.revoked = c.servers.Revoked()
+	if !contacts {
+		return
+	}
+	a.contacts = make([]int, len(c.masters))
+	for i, m := range c.masters {
+		a.contacts[i] = m.Contact()
+	}
+}
+
+// revokes returns an error if votes that have come since noteMasters must not be used.
+func (a *attempt) revokes(c *Core) error {
+	if c.servers.Revoked() != a.revoked {
+		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
+	}
+	return nil
+}
+
+// publishing returns how the tenure that an attempt has won by these votes may send a value. settled is that of flight.NewPublishing.
+func (a *attempt) publishing(votes []quorum.Vote, settled func() uint64) *flight.Publishing {
+	voted := uint64(0)
+	for i, v := range votes {
+		if v.Granted() {
+			voted |= 1 << i
+		}
+	}
+	return flight.NewPublishing(a.contacts, voted, settled)
+}
+
+// end ends the round, whose late votes do not count any more. It reports whether a master has refused the attempt.
+func (a *attempt) end() (refused bool) {
+	refused = a.refused()
+	if a.round != nil {
+		a.round.End()
+		a.round = nil
+	}
+	return refused
+}
+
+// split reports whether a master has granted the last attempt, which failed all the same. The result may
+// change, since votes may come late.
+func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
+
+// refused reports whether a master has refused the last attempt, since it has another token. A master that has not answered refuses nothing.
+func (a *attempt) refused() bool {
+	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Outcome == wire.Taken })
+}
+
+// byReaders reports whether a master has refused the last attempt because of readers.
+func (a *attempt) byReaders() bool {
+	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
+}
+
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	c := w.locker.core
+	left, known := waits.FreeAfter(w.try.round.Votes())
+	if !known {
+		return d
+	}
+	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
+}
+
+// With Options.Fencing, an acquisition and the masters agree on a number: see package fence.
 
 // proposal returns which number an acquisition asks for that begins now; none without Options.Fencing.
 func (l *Locker) proposal(now time.Time) (p wire.Proposal) {
@@ -344,209 +447,6 @@ func (w *wait) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err e
 	return fixed.Last, err
 }
 
-func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
-}
-
-// noQueue returns what an attempt that joins no queue tells the masters.
-func (w *wait) noQueue() time.Duration {
-	if w.once && w.locker.core.releases.PassedOn(w.locker.key) {
-		return wire.TakesFree
-	}
-	return wire.NoQueue
-}
-
-// noteMasters notes what is known of the masters before the first command. contacts says whether that includes how often each master was connected to.
-func (a *attempt) noteMasters(c *Core, contacts bool) {
-	a.revoked = c.servers.Revoked()
-	if !contacts {
-		return
-	}
-	a.contacts = make([]int, len(c.masters))
-	for i, m := range c.masters {
-		a.contacts[i] = m.Contact()
-	}
-}
-
-// revokes returns an error if votes that have come since noteMasters must not be used.
-func (a *attempt) revokes(c *Core) error {
-	if c.servers.Revoked() != a.revoked {
-		return fmt.Errorf("a MaxTTL of %v became known meanwhile: a master that has voted may have forgotten locks", c.servers.MaxTTL())
-	}
-	return nil
-}
-
-// noteFailure notes why an attempt has failed. A failure for want of a right is kept until a master grants something, so that the user is told of it.
-func (w *wait) noteFailure(f *Failure) {
-	c := w.locker.core
-	f = w.locker.withOwner(f)
-	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
-		w.last = f
-	}
-	for v := w; v != nil; v = v.whole {
-		v.last = w.last
-		c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
-	}
-	w.announce(f)
-	w.try.trace(w, f)
-}
-
-// noteWon notes that an attempt, or a claim, has won the lease of the wait. If an earlier attempt has asked readers to leave, that ends.
-func (w *wait) noteWon() {
-	l, c, s := w.locker, w.locker.core, w.lease
-	if w.ctx.Err() == nil {
-		w.last = nil
-	}
-	if l.announced.Load() && l.announced.Swap(false) {
-		c.group.Send(wire.Retract, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-"}))
-	}
-	w.try.trace(w, nil)
-	if hook := c.hooks.Acquired; hook != nil && !l.silent {
-		s.seen.Store(true) // the user is told its fence, which the next holder must not have
-		hook(w.ctx, Event{Name: l.name, Attempts: w.attempts, Waited: c.clock().Since(w.began), Until: s.Until(), Rounds: s.tenure.rounds, Fence: s.Fence(), Permits: len(s.tenure.slots)})
-	}
-}
-
-// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
-// masters one grants the lock, two refuse because of readers, and two do not answer in time.
-func (w *wait) announce(f *Failure) {
-	l, c := w.locker, w.locker.core
-	if !f.taken() && !w.try.byReaders() || !w.announces() {
-		return
-	}
-	waited := c.clock().Since(w.began)
-	if w.once {
-		waited = wire.NoQueue
-	}
-	l.announced.Store(true)
-	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
-}
-
-// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
-// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
-// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
-func (w *wait) announces() bool {
-	l := w.locker
-	switch {
-	case l.terms.Reads():
-		return false
-	case l.writes && (w.once || l.core.cfg.Deaf):
-		return true
-	}
-	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
-}
-
-func (mutex) hold(w *wait) *Lease {
-	l, s := w.locker, w.lease
-	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
-	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
-	// as l has the lease.
-	l.noteHeld(true)
-	l.lease.Store(s)
-	w.inside, w.nameGates, w.lease = false, 0, nil
-	return s
-}
-
-// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
-func (l *Locker) noteHeld(is bool) {
-	alone, inSet := gate.Inside{}, gate.Inside{}
-	if is {
-		alone.Holds, inSet.Holds = HeldAlone, heldInSet
-	}
-	l.core.gates.SetInside(l.key, alone)
-	for _, key := range l.keys {
-		l.core.gates.SetInside(key, inSet)
-	}
-}
-
-func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
-
-func (mutex) giveUp(*wait) {}
-
-// end ends the wait. Unless the caller has the lock now, end leaves the gate, and releases what may have
-// been acquired: a function of the user, in a hook or the schedule, may have panicked.
-func (w *wait) end() {
-	if w.watched {
-		w.locker.core.cfg.Notices.Unwatch(&w.told)
-		w.watched = false
-	}
-	w.try.end()
-	if w.lease != nil {
-		(*releasing)(w.lease.tenure).queue()
-		w.lease = nil
-	}
-	w.locker.kind.giveUp(w)
-	if w.inside {
-		w.locker.core.gates.Leave(w.locker.key)
-	}
-}
-
-// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
-// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
-func (w *wait) outcome() error {
-	c := w.locker.core
-	last := w.locker.withOwner(w.last)
-	if w.flight != nil {
-		if _, received := w.flight.Received(); received {
-			return ErrReceived
-		}
-	}
-	switch {
-	case isClosed(c.closing):
-		return ErrClosed
-	case w.ctx.Err() != nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
-	case last == nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name}
-	}
-	return last
-}
-
-// over reports whether the wait is to end without the lock.
-func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
-
-// end ends the round, whose late votes do not count any more. It reports whether a master has refused the attempt.
-func (a *attempt) end() (refused bool) {
-	refused = a.refused()
-	if a.round != nil {
-		a.round.End()
-		a.round = nil
-	}
-	return refused
-}
-
-// trace calls Hooks.AttemptDone for the attempt, which is one of w. f says why it has failed; nil: it has not.
-func (a *attempt) trace(w *wait, f *Failure) {
-	c := w.locker.core
-	if hook := c.hooks.AttemptDone; hook != nil {
-		hook(w.ctx, Event{Name: w.locker.name, Elapsed: c.clock().Since(a.sentAt), Err: c.ErrorOf(f)})
-	}
-}
-
-// split reports whether a master has granted the last attempt, which failed all the same. The result may
-// change, since votes may come late.
-func (a *attempt) split() bool { return a.round.Any(quorum.Vote.Granted) }
-
-// refused reports whether a master has refused the last attempt, since it has another token. A master that has not answered refuses nothing.
-func (a *attempt) refused() bool {
-	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Outcome == wire.Taken })
-}
-
-// byReaders reports whether a master has refused the last attempt because of readers.
-func (a *attempt) byReaders() bool {
-	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
-}
-
-// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-func (w *wait) notPast(d time.Duration) time.Duration {
-	c := w.locker.core
-	left, known := waits.FreeAfter(w.try.round.Votes())
-	if !known {
-		return d
-	}
-	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
-}
-
 // traceStart calls Hooks.LockStart.
 func (w *wait) traceStart() {
 	if hook := w.locker.core.hooks.LockStart; hook != nil {
@@ -562,6 +462,14 @@ func (w *wait) traceDone(err error) {
 	}
 	w.traced = true
 	hook(w.ctx, Event{Name: w.locker.name, Waited: w.locker.core.clock().Since(w.began), Attempts: w.attempts, Permits: w.locker.permits, Err: w.locker.core.public(err)})
+}
+
+// trace calls Hooks.AttemptDone for the attempt, which is one of w. f says why it has failed; nil: it has not.
+func (a *attempt) trace(w *wait, f *Failure) {
+	c := w.locker.core
+	if hook := c.hooks.AttemptDone; hook != nil {
+		hook(w.ctx, Event{Name: w.locker.name, Elapsed: c.clock().Since(a.sentAt), Err: c.ErrorOf(f)})
+	}
 }
 
 // warn has the Logger report the wait if it becomes long.

@@ -187,6 +187,17 @@ func (l listener) Raising(before, now time.Duration)         { l.core.cfg.Notice
 func (l listener) Redial() master.Schedule                   { return l.core.cfg.Redials() }
 func (l listener) Changed(i int, now master.Status)          { l.core.cfg.Changed(i, now) }
 
+// newOwners returns who holds the locks that goroutines of the Client wait for.
+func (c *Core) newOwners() *holding.Owners {
+	return holding.NewOwners(func(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote {
+		if !c.calls.Begin() {
+			return nil
+		}
+		defer c.calls.Done()
+		return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), enough)
+	})
+}
+
 // ErrorOf returns the error for users; nil for nil.
 func (c *Core) ErrorOf(f *Failure) error {
 	switch {

@@ -189,25 +189,6 @@ const (
 	ownerEvery = holding.AskEvery // how often the owner of one lock is asked for
 )
 
-// newOwners returns who holds the locks that goroutines of the Client wait for.
-func (c *Core) newOwners() *holding.Owners {
-	return holding.NewOwners(func(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote {
-		if !c.calls.Begin() {
-			return nil
-		}
-		defer c.calls.Done()
-		return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), enough)
-	})
-}
-
-// askOwner asks who holds the lock that a wait wants, if it is long enough for that.
-func (w *wait) askOwner() {
-	c, f := w.locker.core, w.last
-	if f != nil && f.Held != "" && c.clock().Since(w.began) >= ownerAfter {
-		c.owners.AskLater(c.heldKey(f))
-	}
-}
-
 // heldKey returns the key of the lock that f says is held, or is not a lock.
 func (c *Core) heldKey(f *Failure) string { return c.cfg.Prefix + f.Held }
 

@@ -7,7 +7,6 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/fence"
-	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/leasectx"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/turns"
@@ -222,35 +221,6 @@ func (s *Lease) endLocked(err error) {
 	}
 }
 
-// Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
-func (l *Locker) Unlock(ctx context.Context, block bool) error {
-	return l.kind.unlock(ctx, l, nil, block)
-}
-
-// UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
-func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
-	return l.kind.unlock(ctx, l, s, true)
-}
-
-func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if s == nil {
-		if s = l.lease.Swap(nil); s == nil {
-			return ErrNotHeld
-		}
-	} else if !l.lease.CompareAndSwap(s, nil) {
-		return s.Err()
-	}
-	return l.kind.unlocked(ctx, l, s, block)
-}
-
-func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
-	if next := s.handOver(s.tenure.opts.Handover); next != nil {
-		s.traceHandover(ctx, next)
-		return nil
-	}
-	return l.releaseLease(ctx, s, block)
-}
-
 // handOver passes the lock from the holder of the lease to the goroutine of the Client that has waited longest, without
 // any command to the masters, and returns the lease of that goroutine. It stops when within has passed since the masters granted the lock:
 // Options.Handover, or Keep while no other client wants the lock. So other processes wait for no more than that and one critical section of this process.
@@ -315,12 +285,6 @@ func (l *Locker) releaseLease(ctx context.Context, s *Lease, block bool) error {
 	round := c.group.Ask((*releasing)(t).releaseRequest(), t.claim, c.cfg.Bounds.Limit(t.opts.TTL))
 	l.leaveGate()
 	return (*releasing)(t).await(ctx, round)
-}
-
-// leaveGate leaves the gate of l and, for a set, those of its names.
-func (l *Locker) leaveGate() {
-	l.core.gates.Leave(l.keys...)
-	l.core.gates.Leave(l.key)
 }
 
 // A releasing is a tenure that was unlocked, and its release.
@@ -431,17 +395,6 @@ var _ quorum.Observer = (*unreported)(nil)
 func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
 	t := (*tenure)(o)
 	t.core.releases.Answered(t.claim, round.Any(passedOn))
-}
-
-// publishing returns how the tenure that an attempt has won by these votes may send a value. settled is that of flight.NewPublishing.
-func (a *attempt) publishing(votes []quorum.Vote, settled func() uint64) *flight.Publishing {
-	voted := uint64(0)
-	for i, v := range votes {
-		if v.Granted() {
-			voted |= 1 << i
-		}
-	}
-	return flight.NewPublishing(a.contacts, voted, settled)
 }
 
 // Publish sends a value to those who wait in a flight for the lock of s, ahead of the release. It does nothing if

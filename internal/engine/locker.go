@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/flight"
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -47,6 +48,63 @@ func (l *Locker) Name() string { return l.name }
 // Lease returns the lease of the present holder, or nil.
 func (l *Locker) Lease() *Lease { return l.kind.held(l) }
 
+// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
+func (l *Locker) Forever() bool {
+	if l.kind.join(l) != nil {
+		return true
+	}
+	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
+	return err == nil
+}
+
+// Lock waits for the lock until ctx ends, or the schedule stops.
+func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
+	if ctx.Err() == nil {
+		if s := l.kind.join(l); s != nil {
+			return s, nil
+		}
+	}
+	s, err := (&wait{locker: l, ctx: ctx}).run()
+	return s, l.core.public(err)
+}
+
+// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
+func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
+	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
+	return s, l.core.public(err)
+}
+
+// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
+func (l *Locker) TryLock(ctx context.Context, explain bool) error {
+	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
+	if f, ok := err.(*Failure); ok && explain {
+		err = l.explained(ctx, f)
+	}
+	return l.core.public(err)
+}
+
+// Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
+func (l *Locker) Unlock(ctx context.Context, block bool) error {
+	return l.kind.unlock(ctx, l, nil, block)
+}
+
+// UnlockLease unlocks l if s is its lease, and waits for the outcome. It returns why s has ended if it is not.
+func (l *Locker) UnlockLease(ctx context.Context, s *Lease) error {
+	return l.kind.unlock(ctx, l, s, true)
+}
+
+// Join returns the flight of l's name that the next goroutine can join, and the place of the caller in it: see flight.Flights.
+func (l *Locker) Join() (f *flight.Flight, place int) { return l.core.flights.Join(l.key) }
+
+// NotServed returns the error for a goroutine that has waited for the value of a flight until ctx or the Client ended.
+func (l *Locker) NotServed(ctx context.Context) error {
+	w := &wait{locker: l, ctx: ctx, last: l.blockedBy(l.core.gates.Inside(l.key))}
+	return l.core.public(w.outcome())
+}
+
+// Closing returns a channel that is closed when l's Client refuses locks.
+func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
+
 // HeldOtherwise says who holds l in this Client, for the error of an Unlock of a Locker that is not locked. Such an Unlock does not unlock
 // another Locker of the name: that one may belong to another goroutine, and the Unlock may be the second of its own goroutine.
 func (l *Locker) HeldOtherwise() string {
@@ -75,18 +133,6 @@ const (
 	HeldByReaders = "by readers of this Client"
 	heldInSet     = "with other names by a goroutine of this Client"
 )
-
-// Join returns the flight of l's name that the next goroutine can join, and the place of the caller in it: see flight.Flights.
-func (l *Locker) Join() (f *flight.Flight, place int) { return l.core.flights.Join(l.key) }
-
-// NotServed returns the error for a goroutine that has waited for the value of a flight until ctx or the Client ended.
-func (l *Locker) NotServed(ctx context.Context) error {
-	w := &wait{locker: l, ctx: ctx, last: l.blockedBy(l.core.gates.Inside(l.key))}
-	return l.core.public(w.outcome())
-}
-
-// Closing returns a channel that is closed when l's Client refuses locks.
-func (l *Locker) Closing() <-chan struct{} { return l.core.closing }
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // readers' side of an RWLocker (Readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
@@ -123,4 +169,71 @@ type kind interface {
 	// claimOf returns what the claim of an acquisition by the wait says, token included, and how its tenure is shared.
 	// waited is for how long the wait has lasted, or wire.NoQueue, or wire.TakesFree.
 	claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing)
+}
+
+// mutex is the kind of a Locker of one name, and a part of that of several names.
+type mutex struct{}
+
+var _ kind = mutex{}
+
+func (mutex) join(*Locker) *Lease { return nil }
+
+func (mutex) lock(w *wait) bool {
+	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+}
+
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
+}
+
+func (mutex) hold(w *wait) *Lease {
+	l, s := w.locker, w.lease
+	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.set.gates, w.lease = false, 0, nil
+	return s
+}
+
+// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
+func (l *Locker) noteHeld(is bool) {
+	alone, inSet := gate.Inside{}, gate.Inside{}
+	if is {
+		alone.Holds, inSet.Holds = HeldAlone, heldInSet
+	}
+	l.core.gates.SetInside(l.key, alone)
+	for _, key := range l.keys {
+		l.core.gates.SetInside(key, inSet)
+	}
+}
+
+func (mutex) giveUp(*wait) {}
+
+func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
+
+func (mutex) unlock(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if s == nil {
+		if s = l.lease.Swap(nil); s == nil {
+			return ErrNotHeld
+		}
+	} else if !l.lease.CompareAndSwap(s, nil) {
+		return s.Err()
+	}
+	return l.kind.unlocked(ctx, l, s, block)
+}
+
+func (mutex) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) error {
+	if next := s.handOver(s.tenure.opts.Handover); next != nil {
+		s.traceHandover(ctx, next)
+		return nil
+	}
+	return l.releaseLease(ctx, s, block)
+}
+
+// leaveGate leaves the gate of l and, for a set, those of its names.
+func (l *Locker) leaveGate() {
+	l.core.gates.Leave(l.keys...)
+	l.core.gates.Leave(l.key)
 }

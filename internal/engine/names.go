@@ -25,6 +25,13 @@ import (
 //     many, which would have to arrive and be answered within the validity.
 type set struct{ mutex }
 
+// A setWait is what a wait for a set has, or one for a part of it.
+type setWait struct {
+	gates  int               // how many gates of names are taken
+	merged *master.SentClaim // takes over the names that were acquired one by one; nil: each attempt has a new claim
+	whole  *wait             // of a wait for one of the names: the wait for the set
+}
+
 // Set returns a Locker of several names. They are sorted and all different, and so are their keys.
 func (c *Core) Set(names, keys []string, opts Options) *Locker {
 	terms := wire.NewSetTerms(keys, opts.TTL)
@@ -56,7 +63,7 @@ func (s set) lock(w *wait) bool {
 		return false
 	}
 	if w.lease != nil {
-		w.nameGates = len(w.locker.keys) // they are handed over with the lease
+		w.set.gates = len(w.locker.keys) // they are handed over with the lease
 		return true
 	}
 	if w.once {
@@ -119,22 +126,30 @@ func (set) sleep(w *wait, d time.Duration) {
 	c.sleep(w.ctx, d, nil)
 }
 
+// askOwner asks who holds the lock that a wait wants, if it is long enough for that.
+func (w *wait) askOwner() {
+	c, f := w.locker.core, w.last
+	if f != nil && f.Held != "" && c.clock().Since(w.began) >= ownerAfter {
+		c.owners.AskLater(c.heldKey(f))
+	}
+}
+
 // enterNames waits for the gates of the names, and reports whether it has entered all. Without w.once, it waits for each. giveUp leaves those that it
 // has entered.
 func (set) enterNames(w *wait) bool {
-	for _, key := range w.locker.keys[w.nameGates:] {
+	for _, key := range w.locker.keys[w.set.gates:] {
 		if _, ok := w.enter(key, nil); !ok { // a lease of one name is not handed over to a set
 			return false
 		}
-		w.nameGates++
+		w.set.gates++
 	}
 	return true
 }
 
 // leaveNames leaves the gates of the names.
 func (set) leaveNames(w *wait) {
-	w.locker.core.gates.Leave(w.locker.keys[:w.nameGates]...)
-	w.nameGates = 0
+	w.locker.core.gates.Leave(w.locker.keys[:w.set.gates]...)
+	w.set.gates = 0
 }
 
 // oneByOne acquires the names one after the other, and then makes them one lease. again is true if a name
@@ -145,7 +160,7 @@ func (s set) oneByOne(w *wait) (again bool) {
 	parts := make([]*Locker, 0, len(l.keys))
 	defer func() {
 		if w.lease == nil { // also if a function of the user has panicked
-			w.nameGates = 0
+			w.set.gates = 0
 			for _, part := range parts {
 				s.releasePart(part)
 			}
@@ -153,7 +168,7 @@ func (s set) oneByOne(w *wait) (again bool) {
 	}()
 	held := w.ctx // ends with the lease of any part, too
 	for i := range l.keys {
-		p := &wait{locker: s.part(l, i), ctx: held, forever: w.forever, began: w.began, late: true, whole: w}
+		p := &wait{locker: s.part(l, i), ctx: held, forever: w.forever, began: w.began, late: true, set: setWait{whole: w}}
 		won := s.lockPart(p)
 		w.attempts += p.attempts
 		if !won {
@@ -162,7 +177,7 @@ func (s set) oneByOne(w *wait) (again bool) {
 		parts = append(parts, p.locker)
 		held = p.locker.lease.Load().Context(held)
 	}
-	w.nameGates = len(parts)
+	w.set.gates = len(parts)
 	return s.merge(w, parts)
 }
 
@@ -214,14 +229,14 @@ func (s set) merge(w *wait, parts []*Locker) (again bool) {
 	}
 	began := c.clock()
 	terms := l.terms.Merge(tokens)
-	w.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: l.proposal(began.Wall())})
+	w.set.merged = master.NewSentClaim(&terms, wire.ClaimOf{Token: wire.NewToken(c.cfg.Owner), Waited: wire.NoQueue, Fence: l.proposal(began.Wall())})
 	defer func() { // also if a function of the user has panicked
 		if w.lease == nil {
-			c.group.Send(wire.Release, w.merged)
+			c.group.Send(wire.Release, w.set.merged)
 		} else {
 			leaveParts(w, parts)
 		}
-		w.merged = nil
+		w.set.merged = nil
 	}()
 	for delays := c.cfg.Delays(); !w.attempt(wire.Set); {
 		switch {

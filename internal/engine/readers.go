@@ -6,8 +6,10 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Sides makes writer and reader the two sides of a reader/writer lock, which is otherwise like l. It returns the readers.
@@ -44,6 +46,12 @@ var (
 	_ kind    = (*Readers)(nil)
 	_ holders = (*Readers)(nil)
 )
+
+// A readerWait is what a wait of the readers' side has.
+type readerWait struct {
+	shared *Lease // that of the readers, if the goroutine has entered it
+	leads  bool   // the goroutine leads the readers
+}
 
 // Enter enters the readers' tenure without the masters, and reports whether it did. It does not if calls are reported to a hook.
 func (r *Readers) Enter() bool { return !r.entrance.traced && r.enter() != nil }
@@ -93,18 +101,18 @@ func (r *Readers) join(*Locker) *Lease {
 
 func (r *Readers) lock(w *wait) bool {
 	e := r.entrance
-	if w.shared = r.enter(); w.shared != nil {
+	if w.reader.shared = r.enter(); w.reader.shared != nil {
 		return true
 	}
 	if w.once {
-		if w.leadsReaders = r.lead.Try(); !w.leadsReaders {
+		if w.reader.leads = r.lead.Try(); !w.reader.leads {
 			w.last = w.locker.blockedBy(e.core.gates.Inside(e.key))
 		}
 	} else {
 		r.follow(w)
 	}
-	if w.shared != nil || !w.leadsReaders {
-		return w.shared != nil
+	if w.reader.shared != nil || !w.reader.leads {
+		return w.reader.shared != nil
 	}
 	return w.enterGate(nil) && w.acquire()
 }
@@ -116,7 +124,7 @@ func (r *Readers) follow(w *wait) {
 		w.late = true
 		w.warn()
 	})
-	w.shared, w.leadsReaders = s, leads
+	w.reader.shared, w.reader.leads = s, leads
 	if leads {
 		w.last, _ = r.lead.Reason().(*Failure)
 	}
@@ -130,11 +138,11 @@ func (r *Readers) follow(w *wait) {
 }
 
 func (r *Readers) giveUp(w *wait) {
-	if w.shared != nil { // a function of the user has panicked
+	if w.reader.shared != nil { // a function of the user has panicked
 		r.Leave()
 		return
 	}
-	if !w.leadsReaders {
+	if !w.reader.leads {
 		return
 	}
 	var last error
@@ -149,13 +157,13 @@ func (r *Readers) giveUp(w *wait) {
 // no others enter it.
 func (r *Readers) hold(w *wait) *Lease {
 	e := r.entrance
-	if s := w.shared; s != nil {
-		w.shared = nil
+	if s := w.reader.shared; s != nil {
+		w.reader.shared = nil
 		return s
 	}
 	s := w.lease
 	e.core.gates.SetInside(e.key, gate.Inside{Holds: HeldByReaders})
-	w.inside, w.leadsReaders, w.lease = false, false, nil
+	w.inside, w.reader.leads, w.lease = false, false, nil
 	flags := occupancy.Many
 	if o := &s.tenure.opts; o.Handover < 0 || o.RenewEvery < 0 || e.core.cfg.Deaf {
 		flags |= occupancy.Brief
@@ -255,4 +263,33 @@ func (r *Readers) skipRenewal(t *tenure, now clock.Reading) bool {
 	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
 	e.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
+}
+
+// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
+// masters one grants the lock, two refuse because of readers, and two do not answer in time.
+func (w *wait) announce(f *Failure) {
+	l, c := w.locker, w.locker.core
+	if !f.taken() && !w.try.byReaders() || !w.announces() {
+		return
+	}
+	waited := c.clock().Since(w.began)
+	if w.once {
+		waited = wire.NoQueue
+	}
+	l.announced.Store(true)
+	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
+}
+
+// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
+// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
+// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
+func (w *wait) announces() bool {
+	l := w.locker
+	switch {
+	case l.terms.Reads():
+		return false
+	case l.writes && (w.once || l.core.cfg.Deaf):
+		return true
+	}
+	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
 }
