@@ -15,7 +15,20 @@ import (
 // all who cannot enter it wait at the gate.
 //
 // The state says who decides about the tenure. docs/design.md#a-tenure-that-goroutines-share has its states and rules, and internal/model/kept
-// explores them.
+// explores them. A goroutine enters by Readers.enter or keeper.enter. These functions end its stay, or the tenure:
+//
+//	              called by                                        from         to
+//	leave         a reader that unlocks; drop                      held         held, idle, or taken, then dispose
+//	drop          a goroutine that has entered too late            held         held, with Draining, then leave
+//	mark          a goroutine at the gate; a recall; a renewal;    idle         taken, then dispose
+//	              Close                                            held, taken  the same, with a bit
+//	giveBack      a TryLock; a renewal; the limit of kept locks    idle         taken, then dispose
+//	dispose       whoever has taken the tenure                     taken        held, idle or none: see holders.decide
+//	shutOut       the end of the tenure, by whatever               idle         taken, then releaseTaken
+//	                                                               held, taken  the same, with Draining
+//	releaseTaken  decide; a loss or Close that has taken it        taken        none; the gate is left
+//	end           keeper.unlocked, which then leaves the gate;     held, taken  none
+//	              releaseTaken; keeper.acquired, of an old tenure
 type entrance struct {
 	core   *Core  // immutable
 	key    string // immutable
@@ -76,6 +89,15 @@ func (e *entrance) begin(t *tenure, n int, flags occupancy.State) {
 
 // idle reports whether there is a tenure that nobody holds: it is kept.
 func (e *entrance) idle() bool { return e.tenure.Load() != nil && !e.state.Load().Held() }
+
+// lastEntered returns when a goroutine has entered a tenure that is kept, or zero if none has. It reports whether nobody holds the lock.
+func (e *entrance) lastEntered() (at time.Time, idle bool) {
+	t := e.tenure.Load()
+	if t == nil || e.state.Load() != occupancy.Idle {
+		return time.Time{}, false
+	}
+	return t.snapshot.Load().lastEntered(), true
+}
 
 // drop is called by a goroutine that has entered a tenure that is over, or that is not to be entered any more. many is as for Enter.
 func (e *entrance) drop(many bool) {
@@ -153,6 +175,26 @@ func (h *entrances) of(c *Core, key string) *entrance {
 		e.readers.entrance, e.keeper.entrance = e, e
 		return e
 	})
+}
+
+// initKind sets the kind of a Locker of one name. Lockers of a name with different Options do not share a keeper: only
+// those with the options of the first one keep the lock.
+func (h *entrances) initKind(l *Locker) {
+	l.kind = mutex{}
+	c := l.core
+	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.cfg.Deaf {
+		return
+	}
+	k := &h.of(c, l.key).keeper
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.opts == nil {
+		opts := l.opts
+		k.opts = &opts
+	}
+	if *k.opts == l.opts {
+		l.kind, l.registers = k, true
+	}
 }
 
 // queued is called when a goroutine has come to the gate of a key.

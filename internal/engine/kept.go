@@ -12,13 +12,8 @@ import (
 )
 
 // keeper is the kind of a Locker with Options.Keep. The Lockers of a name share it. Between two holders it keeps the
-// tenure: nobody holds the lock, and the next goroutine of this Client that locks needs no network: see entrance. A kept
-// tenure is renewed while goroutines use it.
-//
-//   - Unlock keeps a tenure by a step from held, without a bit, to idle. With a bit, it hands the tenure over or releases it.
-//     It clears the bit of the gate before it looks for goroutines that wait there.
-//   - If the tenure cannot be handed to a goroutine that waits at the gate, Unlock releases it.
-//   - A lock that others want is not kept for a while: see package turns.
+// tenure: nobody holds the lock, and the next goroutine of this Client that locks enters it without the masters: see entrance. Other clients
+// recall it. docs/design.md#a-kept-lock has the rules.
 type keeper struct {
 	mutex
 	entrance *entrance // immutable
@@ -38,54 +33,12 @@ var (
 // is released that has not been used for long.
 const keptMost = 10_000
 
-// initKind sets the kind of a Locker of one name. Lockers of a name with different Options do not share a keeper: only
-// those with the options of the first one keep the lock.
-func (h *entrances) initKind(l *Locker) {
-	l.kind = mutex{}
-	c := l.core
-	if l.opts.Keep == 0 || l.opts.RenewEvery < 0 || c.cfg.Deaf {
-		return
-	}
-	k := &h.of(c, l.key).keeper
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.opts == nil {
-		opts := l.opts
-		k.opts = &opts
-	}
-	if *k.opts == l.opts {
-		l.kind, l.registers = k, true
-	}
-}
-
 func (k *keeper) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
 	e := k.entrance
 	if !e.core.unkept.Keeps(e.key) {
 		return k.mutex.claimOf(w, waited)
 	}
 	return wire.ClaimOf{Token: wire.KeptBy(wire.NewToken(""), w.locker.core.id), Waited: waited}, sharing{entrance: e, holders: k, keep: w.locker.opts.Keep}
-}
-
-// enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
-// again: see Lease.seen.
-func (k *keeper) enter() *Lease {
-	e := k.entrance
-	if !e.state.Enter(false) {
-		return nil
-	}
-	t := e.tenure.Load()
-	s, enters := t.holder, &t.snapshot.Load().enters
-	if !e.timed && !s.seen.Load() {
-		if enters.Ahead(t.core.clock) && !e.state.Load().Has(occupancy.Draining) {
-			return s
-		}
-	} else if now, ahead := enters.Read(t.core.clock); ahead && !e.state.Load().Has(occupancy.Draining) {
-		if s := t.succeed(now); s != nil {
-			return s
-		}
-	}
-	e.drop(false)
-	return nil
 }
 
 func (k *keeper) join(l *Locker) *Lease {
@@ -112,6 +65,28 @@ func (k *keeper) lock(w *wait) bool {
 	c := w.locker.core
 	c.sleep(w.ctx, c.group.Distance()+time.Millisecond, nil)
 	return !w.over() && w.attempt(wire.Register)
+}
+
+// enter enters the tenure if it is kept, and returns the Lease of its new holder. A Lease that nobody has seen is used
+// again: see Lease.seen.
+func (k *keeper) enter() *Lease {
+	e := k.entrance
+	if !e.state.Enter(false) {
+		return nil
+	}
+	t := e.tenure.Load()
+	s, enters := t.holder, &t.snapshot.Load().enters
+	if !e.timed && !s.seen.Load() {
+		if enters.Ahead(t.core.clock) && !e.state.Load().Has(occupancy.Draining) {
+			return s
+		}
+	} else if now, ahead := enters.Read(t.core.clock); ahead && !e.state.Load().Has(occupancy.Draining) {
+		if s := t.succeed(now); s != nil {
+			return s
+		}
+	}
+	e.drop(false)
+	return nil
 }
 
 func (k *keeper) hold(w *wait) *Lease {
@@ -175,11 +150,11 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 	}
 	if e.tenure.Load() == s.tenure {
 		if !lost {
-			next, kept := k.pass(s)
+			next, done := k.pass(s)
 			if next != nil {
 				s.traceHandover(ctx, next)
 			}
-			if next != nil || kept {
+			if done {
 				return nil
 			}
 		}
@@ -188,29 +163,35 @@ func (k *keeper) unlocked(ctx context.Context, l *Locker, s *Lease, block bool) 
 	return k.mutex.unlocked(ctx, l, s, block)
 }
 
-// pass hands the tenure over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise it is to
-// be released. The caller holds it.
-func (k *keeper) pass(s *Lease) (next *Lease, kept bool) {
+// pass hands the tenure, which the caller holds, over to a goroutine that waits, and returns the lease of that goroutine, or keeps it. Otherwise
+// it reports that the tenure is to be released:
+//
+//	another client wants it  at the gate waits                       the tenure is
+//	yes                      a goroutine, and Handover is not over   handed over
+//	no                       a goroutine, and Keep is not over       handed over
+//	yes                      anybody else, or nobody                 released
+//	no                       anybody else                            released: it cannot have a kept lock
+//	no                       nobody                                  kept, if a goroutine can enter it: see vacate
+//
+// The bit Wanted is cleared before pass looks at the gate. So a goroutine that comes meanwhile sets it again, and pass begins anew.
+func (k *keeper) pass(s *Lease) (next *Lease, done bool) {
 	e := k.entrance
 	for {
 		e.state.Clear(occupancy.Wanted)
 		within := s.tenure.opts.Handover
-		if !e.state.Load().Has(occupancy.Draining) { // no other client wants it: it may be handed over as long as it may be kept
+		if !e.state.Load().Has(occupancy.Draining) {
 			within = max(within, s.tenure.opts.Keep)
 		}
-		if next := s.handOver(within); next != nil {
-			return next, false
+		if next = s.handOver(within); next != nil {
+			return next, true
 		}
 		now := e.state.Load()
-		if now.Has(occupancy.Wanted) {
-			continue // a goroutine has come meanwhile
-		}
-		// A goroutine that waits at the gate cannot have it: release it.
-		if now.Has(occupancy.Draining) || e.core.gates.Waiting(e.key) || !k.vacate(s) {
-			s.tenure.recalled = now.Has(occupancy.Draining)
+		switch wanted := now.Has(occupancy.Draining); {
+		case now.Has(occupancy.Wanted):
+		case wanted || e.core.gates.Waiting(e.key) || !k.vacate(s):
+			s.tenure.recalled = wanted
 			return nil, false
-		}
-		if e.state.Keep() {
+		case e.state.Keep():
 			return nil, true
 		}
 	}
@@ -235,64 +216,9 @@ func (k *keeper) vacate(s *Lease) bool {
 	return can
 }
 
-// decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
-// scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
-func (k *keeper) decide(t *tenure) {
-	e := k.entrance
-	e.state.Admit() // for the next holder, if there is one
-	if next, kept := k.pass(t.holder); next != nil || kept {
-		return
-	}
-	if k.isOver(t, e.core.clock()) {
-		e.core.unkept.Note(e.key, true) // clients that cannot recall the lock find it free now and then
-	}
-	t.kept = true
-	e.state.Yield()
-	e.releaseTaken(t)
-}
-
-// recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
-func (k *keeper) recall(token string) bool {
-	e := k.entrance
-	k.mu.Lock()
-	again, keeps := k.lastRecall == token, k.opts != nil
-	k.lastRecall = token
-	k.mu.Unlock()
-	t := e.tenure.Load()
-	mine := t != nil && t.claim.Token() == token
-	if !again {
-		e.core.unkept.Note(e.key, mine && t.used())
-	}
-	if mine && !e.mark(occupancy.Draining) {
-		t.tellWanted()
-	}
-	return keeps
-}
-
-// used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
-func (t *tenure) used() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.holder.handovers > 0 || t.snapshot.Load().enters.Checked()
-}
-
-// lastEntered returns when a goroutine has entered a tenure that is kept, or zero if none has. It reports whether nobody holds the lock.
-func (e *entrance) lastEntered() (at time.Time, idle bool) {
-	t := e.tenure.Load()
-	if t == nil || e.state.Load() != occupancy.Idle {
-		return time.Time{}, false
-	}
-	return t.snapshot.Load().lastEntered(), true
-}
-
 // extendedLocked publishes until when a goroutine may enter: half of the validity is left, and Keep is not over.
 func (k *keeper) extendedLocked(t *tenure) {
 	newSnapshotLocked(t, t.opts.Keep-t.validity.Start.Since(t.sentAt))
-}
-
-// isOver reports whether Keep is over, or will be before the scheduler calls again.
-func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
-	return now.Since(t.sentAt) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
 }
 
 // skipRenewal decides what becomes of the tenure when a renewal is due, and reports whether it was given up. A tenure that is
@@ -323,4 +249,50 @@ func (k *keeper) skipRenewal(t *tenure, now clock.Reading) bool {
 	return !used && e.giveBack()
 }
 
+// isOver reports whether Keep is over, or will be before the scheduler calls again.
+func (k *keeper) isOver(t *tenure, now clock.Reading) bool {
+	return now.Since(t.sentAt) >= t.opts.Keep-renew.Slack(t.opts.RenewEvery)
+}
+
 func (k *keeper) recalled(t *tenure) { k.recall(t.claim.Token()) }
+
+// recall handles a recall of the lock with this token. It reports false if no Locker keeps the lock.
+func (k *keeper) recall(token string) bool {
+	e := k.entrance
+	k.mu.Lock()
+	again, keeps := k.lastRecall == token, k.opts != nil
+	k.lastRecall = token
+	k.mu.Unlock()
+	t := e.tenure.Load()
+	mine := t != nil && t.claim.Token() == token
+	if !again {
+		e.core.unkept.Note(e.key, mine && t.used())
+	}
+	if mine && !e.mark(occupancy.Draining) {
+		t.tellWanted()
+	}
+	return keeps
+}
+
+// used reports whether a goroutine has entered the tenure since the last renewal, or was handed it.
+func (t *tenure) used() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.holder.handovers > 0 || t.snapshot.Load().enters.Checked()
+}
+
+// decide passes on, or releases, a tenure that the caller has taken. The caller may be the goroutine of a connection or the
+// scheduler, and nobody has unlocked. So decide does not call Hooks.HandedOver.
+func (k *keeper) decide(t *tenure) {
+	e := k.entrance
+	e.state.Admit() // for the next holder, if there is one
+	if _, done := k.pass(t.holder); done {
+		return
+	}
+	if k.isOver(t, e.core.clock()) {
+		e.core.unkept.Note(e.key, true) // clients that cannot recall the lock find it free now and then
+	}
+	t.kept = true
+	e.state.Yield()
+	e.releaseTaken(t)
+}

@@ -344,20 +344,19 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 	t := (*tenure)(o)
 	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
 	e := o.event(o.outcome(ctx, tally, round))
-	round.Leave((*unreported)(t))
+	t.told = true
+	round.Leave(o)
 	if hook := t.core.hooks.Released; hook != nil {
 		hook(ctx, e)
 	}
 	return e.Err
 }
 
-// Settled implements quorum.Observer, for a release that nobody waits for.
+// Settled implements quorum.Observer. The end of a release matters to the next acquisition: see package turns. Users are told of it if nobody waits.
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
-	t := (*tenure)(o)
-	(*unreported)(t).Settled(round, tally)
-	f := o.outcome(context.Background(), tally, round)
-	if hook := t.core.hooks.ReleasedLater; hook != nil && !t.silent {
-		hook(o.event(f))
+	o.core.releases.Answered(o.claim, round.Any(passedOn))
+	if hook := o.core.hooks.ReleasedLater; hook != nil && !o.silent && !o.told {
+		hook(o.event(o.outcome(context.Background(), tally, round)))
 	}
 }
 
@@ -383,18 +382,6 @@ func passedOn(v quorum.Vote) bool { return v.Outcome == wire.PassedOn }
 // event returns what users are told of the release, given its outcome.
 func (o *releasing) event(f *Failure) Event {
 	return Event{Name: o.name, Held: o.unlocked.Since(o.holder.acquired), Kept: o.kept, Err: o.core.ErrorOf(f), Permits: len(o.slots)}
-}
-
-// An unreported is a tenure whose release is on its way. The end of that matters to the next acquisition: see package turns. No user is told of
-// it here, since the tenure was lost, or whoever waited for the release is told elsewhere.
-type unreported tenure
-
-var _ quorum.Observer = (*unreported)(nil)
-
-// Settled implements quorum.Observer.
-func (o *unreported) Settled(round *quorum.Round, _ quorum.Tally) {
-	t := (*tenure)(o)
-	t.core.releases.Answered(t.claim, round.Any(passedOn))
 }
 
 // Publish sends a value to those who wait in a flight for the lock of s, ahead of the release. It does nothing if
