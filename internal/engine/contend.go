@@ -52,7 +52,7 @@ type contender struct {
 	votes   waits.Count  // for the claim, as counted last
 	sharing sharing      // of the tenure of the claim
 	pending bool         // the current round of the claim is not over
-	extends bool         // the current round is to extend the keys: the claim has a quorum of votes that soon end
+	extends bool         // the current round is to extend the keys, since the votes of a quorum soon end: set by onLock.expire
 	told    bool         // a message has asked for a poll, and none has followed
 	polled  int          // the master that was polled last by itself
 }
@@ -364,7 +364,7 @@ func (q *contender) roundOver(now clock.Reading) (more bool) {
 
 // onLock is the subject of a wait for a lock.
 type onLock struct {
-	apart uint64 // the masters, as bits, at which polls leave a free key alone: others have the key of one client
+	apart uint64 // the masters, as bits, at which polls leave a free key alone, as with registration.spared: others have the key of one client
 }
 
 var _ subject = (*onLock)(nil)

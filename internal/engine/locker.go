@@ -136,8 +136,8 @@ const (
 
 // A kind is what differs between Lockers: of one name (mutex), of one name with Keep (keeper), of several names (set), of the
 // readers' side of an RWLocker (Readers), and of an acquisition of a Semaphore (permits). The methods with a wait are those of
-// that call. What differs between the claims on a lock and those on slots of a semaphore is a subject. Other code may ask
-// whether a wait is for slots (wire.Terms.OfSlots, wire.OfSlots), but not of which kind a Locker is.
+// that call. What differs between the claims on a lock and those on slots of a semaphore is a subject. Other code asks what the claims are on
+// (wire.Terms.OfSlots, wire.Terms.Reads, Locker.names), but not of which kind a Locker is.
 //
 // A kind is like mutex, but for the methods that it has of its own:
 //

@@ -13,16 +13,7 @@ import (
 // the name of the set's own gate, at which the goroutines that wait for the same set queue. Behind that gate, a
 // goroutine takes the gates of the single names, in the order of the keys. Since all sets have the same order, no
 // two of them wait for each other.
-//
-// A set is not the sum of its parts, each with a token, a quorum and a lease of its own, although that would need neither set.lua nor the
-// merger:
-//
-//   - A tenure has one claim, so one ballot, one validity, one renewal and one fence. Of n parts there would be n of each in one lease, whose ends,
-//     handovers and losses would have to be joined. That is about as much code as goes.
-//   - set.lua gives a set all keys of a master or none. Without it, two sets with two names in common can each have one of them at the same
-//     master. Then neither has a quorum, both are undone, and both try again.
-//   - A lock and an unlock are 2 commands for each master, and a renewal is one, whatever the number of names. With parts they are n times as
-//     many, which would have to arrive and be answered within the validity.
+// docs/design.md#several-names says why a set has one tenure, and not one for each name.
 type set struct{ mutex }
 
 // A setWait is what a wait for a set has, or one for a part of it.
@@ -40,11 +31,8 @@ func (c *Core) Set(names, keys []string, opts Options) *Locker {
 	return l
 }
 
-// A Locker of several names acquires them in one of two ways.
-//
-//   - At first it polls. Between two attempts it holds nothing, neither keys nor the gates of the names, so it blocks nobody.
-//   - After some refusals it acquires its names one by one, in the order of their keys, as if each were a Locker of its own. At last one
-//     attempt takes over all names with one token, and makes them one lease: see docs/design.md#several-names.
+// At first a set polls. Between two attempts it holds nothing, neither keys nor the gates of the names, so it blocks nobody. After some refusals
+// it acquires its names one by one, and then merges them.
 
 const (
 	// pollsMost is how often a set is refused before it acquires its names one by one.

@@ -20,15 +20,8 @@ import (
 // stands for it in the gates and the waits of the Client, and is no key on the masters. So any number of goroutines hold permits of
 // a name. Such a Locker always registers a claim, since no plain SET gives a slot.
 //
-// Each claim prefers a slot that its Client has released. So a slot goes from client to client as if it were a lock of its own. Several
-// slots may become free in another order at each master: most of the masters give each of them to the same claim nevertheless.
-//
-// A claim on n slots wins if a quorum of masters has its token in each of n slots: see package waits. The masters choose the slots. If they have
-// chosen different ones, a claim may have votes, but no quorum for any slot. Then it asks who stands in its slots: see waits.Finding.Verdict.
-// If the votes that are still missing cannot give any slot a quorum, it does not wait before it asks, and if n of its slots have more of its
-// keys than all others, it aims at these without asking.
-//
-// A claim aims once. The best of all claims always aims, and all others leave its slots, so some claim wins.
+// The masters choose the slots, and a claim on n slots wins if a quorum of them has its token in each of n. docs/design.md#a-semaphore says
+// why claims prefer slots, ask who stands in them, and aim.
 type permits struct {
 	mutex
 	semaphore *Semaphore  // immutable
@@ -44,7 +37,7 @@ var (
 	_ subject = (*permits)(nil)
 )
 
-// Permits returns a Locker for one acquisition of n of limit permits. key is that of the semaphore of.
+// Permits returns a Locker for one acquisition of n of limit permits. key is the one that of was made with: see Core.Semaphore.
 func (c *Core) Permits(name, key string, opts Options, of *Semaphore, n, limit int) *Locker {
 	l := &Locker{core: c, name: name, opts: opts, terms: wire.NewSlotTerms(key, limit, n, opts.TTL)}
 	l.key = fmt.Sprintf("redlock:permit:%d:%s", c.permits.Add(1), key)
