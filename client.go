@@ -193,31 +193,31 @@ func (c *Client) Shutdown(ctx context.Context) error {
 	case <-ctx.Done():
 		held = c.core.Held()
 	}
-	if !c.core.EndLeases() {
-		// Another goroutine closes the Client.
-	} else if err, ended := c.endConnectionsUntil(ctx); ended && held == 0 {
-		return err
+	err, ended := c.closeUntil(ctx)
+	if held > 0 || !ended {
+		return &shutdownError{held: held, ctx: context.Cause(ctx), err: ctx.Err()}
 	}
-	select {
-	case <-c.closed:
-	case <-ctx.Done():
-	}
-	select {
-	case <-c.closed:
-		if held == 0 {
-			return nil
-		}
-	default:
-	}
-	return &shutdownError{held: held, ctx: context.Cause(ctx), err: ctx.Err()}
+	return err
 }
 
 // shutdownGrace is for how long after the end of its context Shutdown waits for the end of the connections.
 const shutdownGrace = 10 * time.Millisecond
 
-// endConnectionsUntil is endConnections until ctx has ended for shutdownGrace. Then the connections end in the background, and it reports
-// false.
-func (c *Client) endConnectionsUntil(ctx context.Context) (err error, ended bool) {
+// closeUntil is Close until ctx has ended for shutdownGrace. Then the connections end in the background, and it reports false. If another goroutine
+// closes the Client, it waits for that until ctx has ended.
+func (c *Client) closeUntil(ctx context.Context) (err error, ended bool) {
+	if !c.core.EndLeases() {
+		select {
+		case <-c.closed:
+		case <-ctx.Done():
+		}
+		select {
+		case <-c.closed:
+			return nil, true
+		default:
+			return nil, false
+		}
+	}
 	result := make(chan error, 1)
 	go func() { result <- c.endConnections() }()
 	select {

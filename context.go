@@ -126,10 +126,3 @@ func (e *doError) Unwrap() []error {
 	}
 	return []error{e.lost, e.err}
 }
-
-// Context returns a context that ends with parent or with the lease. If the lease ended it, its cause is
-// Lease.Err. The context needs no cancel function: its resources are freed when either ends. Its Err reads
-// the clocks, as Valid does.
-func (s *Lease) Context(parent context.Context) context.Context {
-	return (*engine.Lease)(s).Context(parent)
-}

@@ -218,18 +218,20 @@ func (c *Client) quorumError(f *engine.Failure) *QuorumError {
 
 // nodeErr returns why master i has not granted what it was asked.
 func nodeErr(f *engine.Failure, i int, settled bool) error {
-	v, err := f.Votes[i], reasons.OfVote(f.Votes[i], settled)
-	name := "" // of several, the one that the master has found held
-	if err == reasons.ErrRefused && f.Names != nil && v.Which > 0 {
-		name = f.Names[v.Which-1]
+	err := reasons.OfVote(f.Votes[i], settled)
+	var notALock error // what is wrong with the key of f.Held
+	if f.NotALock != nil {
+		notALock = f.NotALock[i]
 	}
-	switch {
-	case f.NotALock != nil && f.NotALock[i] != nil && name != "" && name == f.Held:
-		return fmt.Errorf("%q: %w", name, f.NotALock[i])
-	case f.NotALock != nil && f.NotALock[i] != nil && name == "" && (err == reasons.ErrRefused || reasons.Unanswered(err)):
-		return f.NotALock[i]
-	case name != "":
+	if which := f.Votes[i].Which; err == reasons.ErrRefused && f.Names != nil && which > 0 { // of several names, the master says which is held
+		name := f.Names[which-1]
+		if notALock != nil && name == f.Held {
+			return fmt.Errorf("%q: %w", name, notALock)
+		}
 		return &heldError{name}
+	}
+	if notALock != nil && (err == reasons.ErrRefused || reasons.Unanswered(err)) {
+		return notALock
 	}
 	return err
 }

@@ -72,3 +72,10 @@ func (s *Lease) Fence() uint64 { return s.lease().Fence() }
 // Extend returns nil if a quorum has renewed the lease. It returns Err if the lease has ended. If ctx ends
 // first, the error matches ctx.Err and wraps a *QuorumError; the renewal goes on.
 func (s *Lease) Extend(ctx context.Context) error { return s.lease().Extend(ctx) }
+
+// Context returns a context that ends with parent or with the lease. If the lease ended it, its cause is
+// Lease.Err. The context needs no cancel function: its resources are freed when either ends. Its Err reads
+// the clocks, as Valid does.
+func (s *Lease) Context(parent context.Context) context.Context {
+	return s.lease().Context(parent)
+}

@@ -98,7 +98,7 @@ func (l *RWLocker) TryRLock() bool { return l.reader.TryLock() }
 // never waits for the masters.
 func (l *RWLocker) RUnlock() {
 	if r := l.readers; r == nil || !r.Leave() {
-		l.reader.Unlock() // which panics
+		l.reader.Unlock() // which panics, and says who holds the lock: see engine.Readers
 	}
 }
 

@@ -213,22 +213,21 @@ func (c *Client) hooks() engine.Hooks {
 	})
 	h.Renewed = c.posted(with(t.Renewed, func(e engine.Event) RenewedInfo { return RenewedInfo{e.Name, e.Elapsed, e.Until} }))
 	lost := c.posted(with(t.Lost, func(e engine.Event) LostInfo { return LostInfo{e.Name, e.Held, e.Kept, e.Err, e.Permits} }))
-	h.Lost = func(e engine.Event) {
-		if !e.Kept {
-			c.notices.Lost(e.Name, e.Err.(*lostError).cause())
+	logLost := func(e engine.Event) {
+		if err, ok := e.Err.(*lostError); ok && !e.Kept {
+			c.notices.Lost(e.Name, err.cause())
 		}
+	}
+	h.Lost = func(e engine.Event) {
+		logLost(e)
 		if lost != nil {
 			lost(e)
 		}
 	}
 	released := c.posted(h.Released)
 	h.ReleasedLater = func(e engine.Event) {
-		switch err := e.Err.(type) {
-		case *lostError:
-			if !e.Kept {
-				c.notices.Lost(e.Name, err.cause())
-			}
-		case *QuorumError:
+		logLost(e)
+		if err, ok := e.Err.(*QuorumError); ok {
 			c.notices.Unreleased(e.Name, causeOf(err))
 		}
 		if released != nil {
