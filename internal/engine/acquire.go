@@ -90,7 +90,7 @@ func (w *wait) end() {
 // end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
 func (w *wait) outcome() error {
 	c := w.locker.core
-	last := w.locker.withOwner(w.last)
+	last := w.last.withOwner(w.locker)
 	if w.flight != nil {
 		if _, received := w.flight.Received(); received {
 			return ErrReceived
@@ -248,7 +248,11 @@ func (w *wait) attempt(request wire.Kind) bool {
 // not undone.
 func (w *wait) attemptWithin(request wire.Kind, within quorum.Limit) (f *Failure) {
 	l, c := w.locker, w.locker.core
-	of, by := l.kind.claimOf(w, w.noQueue())
+	waited := wire.NoQueue
+	if w.once && c.releases.PassedOn(l.key) {
+		waited = wire.TakesFree
+	}
+	of, by := l.kind.claimOf(w, waited)
 	t := newTenure(l, by, renew.Validity{Start: w.try.sentAt, Length: c.cfg.Bounds.Validity(l.opts.TTL)})
 	if t.contended = w.refused; w.set.merged != nil {
 		t.claim = w.set.merged
@@ -306,18 +310,10 @@ func (w *wait) win(t *tenure) *Failure {
 	return nil
 }
 
-// noQueue returns what an attempt that joins no queue tells the masters.
-func (w *wait) noQueue() time.Duration {
-	if w.once && w.locker.core.releases.PassedOn(w.locker.key) {
-		return wire.TakesFree
-	}
-	return wire.NoQueue
-}
-
 // noteFailure notes why an attempt has failed. A failure for want of a right is kept until a master grants something, so that the user is told of it.
 func (w *wait) noteFailure(f *Failure) {
 	c := w.locker.core
-	f = w.locker.withOwner(f)
+	f = f.withOwner(w.locker)
 	if w.last == nil || w.ctx.Err() == nil && !(w.last.denied() && f.grantedNothing()) {
 		w.last = f
 	}
@@ -420,14 +416,6 @@ func (l *Locker) proposal(now time.Time) (p wire.Proposal) {
 	return p
 }
 
-// highest returns the highest number that an acquisition can use now; 0: any.
-func (l *Locker) highest(now clock.Reading) int64 {
-	if !l.opts.Fencing {
-		return 0
-	}
-	return l.core.fences.Most(now, l.opts.TTL)
-}
-
 // commit fixes the number of a tenure that these votes have won, in further rounds if needed, and returns when the last of these began. After an
 // error the caller must undo the acquisition.
 func (w *wait) commit(t *tenure, votes []quorum.Vote) (last clock.Reading, err error) {
@@ -485,5 +473,5 @@ func (w *wait) warn() {
 // WaitsFor implements notices.Waiter.
 func (w *wait) WaitsFor() notices.Cause {
 	l := w.locker
-	return l.core.hooks.Cause(l.withOwner(l.blockedBy(l.core.gates.Inside(l.key))))
+	return l.core.hooks.Cause(l.blockedBy(l.core.gates.Inside(l.key)).withOwner(l))
 }

@@ -255,7 +255,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	if q.pending {
 		left = w.try.round.Expire(now.Elapsed(w.try.sentAt)) // before the votes are counted, so that no vote of a round that is over is missed
 	}
-	q.votes = q.claim.Count(now, w.locker.highest(now))
+	q.votes = q.claim.Count(now, q.highest(now))
 	mine, won := q.votes.Mine, q.votes.Won
 	if mine != 0 { // it is about to win: permits of this Client go to those behind it
 		q.place.Suspend()
@@ -296,6 +296,14 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	q.ask(q.on.poll(q, now, free), q.claim.G)
 	q.told = false
 	return now.Time(), true
+}
+
+// highest returns the highest number that the claim can use now: see Options.Fencing; 0: any.
+func (q *contender) highest(now clock.Reading) int64 {
+	if o := &q.wait.locker.opts; o.Fencing {
+		return q.wait.locker.core.fences.Most(now, o.TTL)
+	}
+	return 0
 }
 
 // win makes a quorum of votes a lease. If that fails, it backs off. It reports false if the schedule has stopped.
@@ -399,7 +407,7 @@ func (o *onLock) poll(q *contender, now clock.Reading, free uint64) wire.Request
 func (o *onLock) judge(q *contender, now clock.Reading) (more bool) {
 	mine, first := q.votes.Mine, q.votes.First
 	w, l, c := q.wait, q.wait.locker, q.wait.locker.core
-	votes := fence.Usable(w.try.round.Votes(), l.highest(now), now.Wall())
+	votes := fence.Usable(w.try.round.Votes(), q.highest(now), now.Wall())
 	q.noteOwner(votes)
 	w.noteFailure(failed(OpAcquire, l.name, votes))
 	w.warn()
@@ -447,6 +455,9 @@ func (q *contender) noteRound() {
 		q.wait.noteFailure(failed(OpAcquire, q.wait.locker.name, q.wait.try.round.Votes()))
 	}
 }
+
+// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
+const ownerAfter = 100 * time.Millisecond
 
 // noteOwner notes who holds the lock, as the votes of the current round say. If they do not say enough, and the wait is long, the masters are asked.
 func (q *contender) noteOwner(votes []quorum.Vote) {

@@ -116,7 +116,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 		unkept:    turns.NewUnkept(),
 		contended: recent.NewSet(contendedFor),
 	}
-	c.owners = c.newOwners()
+	c.owners = holding.NewOwners(c.query)
 	c.renewals = renew.Start(c.clock)
 	c.kept.Most, c.kept.Used = keptMost, (*entrance).lastEntered
 	c.gates.Queued = c.entrances.queued
@@ -186,17 +186,6 @@ func (l listener) Up(i int)                                  { l.core.waits.Up(i
 func (l listener) Raising(before, now time.Duration)         { l.core.cfg.Notices.Raising(before, now) }
 func (l listener) Redial() master.Schedule                   { return l.core.cfg.Redials() }
 func (l listener) Changed(i int, now master.Status)          { l.core.cfg.Changed(i, now) }
-
-// newOwners returns who holds the locks that goroutines of the Client wait for.
-func (c *Core) newOwners() *holding.Owners {
-	return holding.NewOwners(func(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote {
-		if !c.calls.Begin() {
-			return nil
-		}
-		defer c.calls.Done()
-		return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), enough)
-	})
-}
 
 // ErrorOf returns the error for users; nil for nil.
 func (c *Core) ErrorOf(f *Failure) error {
@@ -273,6 +262,15 @@ func (c *Core) Inspect(ctx context.Context, name string, q wire.Query, heard fun
 		return failure, failure
 	}
 	return failure, nil
+}
+
+// query sends a query to all masters, and returns their answers when these are enough; nil if the Client is closed.
+func (c *Core) query(ctx context.Context, q wire.Query, enough func(quorum.Tally) bool) []quorum.Vote {
+	if !c.calls.Begin() {
+		return nil
+	}
+	defer c.calls.Done()
+	return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), enough)
 }
 
 // Refuse ends all waits for locks, and refuses new ones.

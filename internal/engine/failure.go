@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
@@ -145,6 +144,36 @@ func (f *Failure) grantedNothing() bool {
 	return f != nil && !slices.ContainsFunc(f.Votes, quorum.Vote.Granted)
 }
 
+// Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
+// other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it: see holding.Owners.
+
+// unnamed reports whether f says that l is held, and neither by whom nor that its key is not a lock. A semaphore has no owner.
+func (f *Failure) unnamed(l *Locker) bool {
+	return f != nil && f.Held != "" && f.Owner == "" && f.Readers == nil && f.NotALock == nil && !l.terms.OfSlots()
+}
+
+// heldKey returns the key of Held.
+func (f *Failure) heldKey(c *Core) string { return c.cfg.Prefix + f.Held }
+
+// withOwner returns f with who holds the lock, or with why its key is not a lock, if f says that it is held, and that is known.
+func (f *Failure) withOwner(l *Locker) *Failure {
+	if !f.unnamed(l) {
+		return f
+	}
+	h, known := l.core.owners.Of(f.heldKey(l.core))
+	if !known {
+		return f
+	}
+	named := *f // others may read f
+	named.made = new(made)
+	if h.NotALock != nil {
+		named.NotALock = h.NotALock
+	} else {
+		named.Owner, named.Readers = h.Owner(), h.Readers
+	}
+	return &named
+}
+
 // Hooks are how a Core tells its Client what happens. They are called outside every mutex. Error and Cause are set; any other may be nil.
 // Those without a context are called for what no call waits for: in order, as they happen.
 type Hooks struct {
@@ -178,49 +207,4 @@ type Event struct {
 	Fence    uint64        // of the lease
 	Kept     bool          // nobody held the lock any more
 	Err      error         // for users; nil: it has succeeded
-}
-
-// Errors and logs name who holds a lock. The answers to a claim say which token stands, so a claim asks only for readers. Any
-// other wait asks the masters who holds the lock. Waiting does not depend on the answer, so nobody waits for it.
-
-const (
-	// ownerAfter is how long a wait lasts before the owner is asked for: most waits are shorter.
-	ownerAfter = 100 * time.Millisecond
-	ownerEvery = holding.AskEvery // how often the owner of one lock is asked for
-)
-
-// heldKey returns the key of the lock that f says is held, or is not a lock.
-func (c *Core) heldKey(f *Failure) string { return c.cfg.Prefix + f.Held }
-
-// explained returns f, the failure of an attempt that has ended, with who holds the lock, or with why its key is not a lock. It asks the
-// masters if nothing is known, and nobody has asked them in the last second.
-func (l *Locker) explained(ctx context.Context, f *Failure) *Failure {
-	if l.unnamed(f) {
-		l.core.owners.Ask(ctx, l.core.heldKey(f), quorum.Tally.Won) // far masters delay nobody
-	}
-	return l.withOwner(f)
-}
-
-// withOwner returns f with who holds the lock, or with why its key is not a lock, if f says that it is held, and that is known.
-func (l *Locker) withOwner(f *Failure) *Failure {
-	if !l.unnamed(f) {
-		return f
-	}
-	h, known := l.core.owners.Of(l.core.heldKey(f))
-	if !known {
-		return f
-	}
-	named := *f // others may read f
-	named.made = new(made)
-	if h.NotALock != nil {
-		named.NotALock = h.NotALock
-	} else {
-		named.Owner, named.Readers = h.Owner(), h.Readers
-	}
-	return &named
-}
-
-// unnamed reports whether f says that the lock is held, and not by whom. A semaphore has no owner.
-func (l *Locker) unnamed(f *Failure) bool {
-	return f != nil && f.Held != "" && f.Owner == "" && f.Readers == nil && f.NotALock == nil && !l.terms.OfSlots()
 }

@@ -81,12 +81,19 @@ func (k *keeper) enter() *Lease {
 			return s
 		}
 	} else if now, ahead := enters.Read(t.core.clock); ahead && !e.state.Load().Has(occupancy.Draining) {
-		if s := t.succeed(now); s != nil {
+		if s := k.succeed(t, now); s != nil {
 			return s
 		}
 	}
 	e.drop(false)
 	return nil
+}
+
+// succeed returns the Lease of a goroutine that enters, or nil if the tenure has ended, or can have no more holders.
+func (k *keeper) succeed(t *tenure, now clock.Reading) *Lease {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.succeedLocked(now)
 }
 
 func (k *keeper) hold(w *wait) *Lease {

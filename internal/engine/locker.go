@@ -8,6 +8,7 @@ import (
 
 	"github.com/redlock-go/redlock/internal/flight"
 	"github.com/redlock-go/redlock/internal/gate"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -74,11 +75,13 @@ func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) 
 	return s, l.core.public(err)
 }
 
-// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: see explained.
+// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: it asks the masters
+// if nothing is known, and nobody has asked them in the last second.
 func (l *Locker) TryLock(ctx context.Context, explain bool) error {
 	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
-	if f, ok := err.(*Failure); ok && explain {
-		err = l.explained(ctx, f)
+	if f, ok := err.(*Failure); ok && explain && f.unnamed(l) {
+		l.core.owners.Ask(ctx, f.heldKey(l.core), quorum.Tally.Won) // far masters delay nobody
+		err = f.withOwner(l)
 	}
 	return l.core.public(err)
 }

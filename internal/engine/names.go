@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/holding"
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -81,7 +82,7 @@ func (s set) acquire(w *wait) bool {
 		}
 		s.leaveNames(w)
 		w.warn()
-		w.askOwner()
+		s.askOwner(w)
 		if w.last.taken() && !w.try.split() {
 			refusals++
 		}
@@ -102,24 +103,23 @@ func (s set) acquire(w *wait) bool {
 	}
 }
 
+// askOwner asks who holds the lock that a wait wants, if it is long enough for that.
+func (set) askOwner(w *wait) {
+	if c, f := w.locker.core, w.last; f != nil && f.Held != "" && c.clock().Since(w.began) >= ownerAfter {
+		c.owners.AskLater(f.heldKey(c))
+	}
+}
+
 // sleep waits for d, or the end of ctx or the Client. In a long sleep, it asks who holds the lock.
-func (set) sleep(w *wait, d time.Duration) {
+func (s set) sleep(w *wait, d time.Duration) {
 	c := w.locker.core
-	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = ownerEvery {
+	for step := ownerAfter; d > 2*ownerAfter && !w.over(); step = holding.AskEvery {
 		step = min(step, d)
 		c.sleep(w.ctx, step, nil)
-		w.askOwner()
+		s.askOwner(w)
 		d -= step
 	}
 	c.sleep(w.ctx, d, nil)
-}
-
-// askOwner asks who holds the lock that a wait wants, if it is long enough for that.
-func (w *wait) askOwner() {
-	c, f := w.locker.core, w.last
-	if f != nil && f.Held != "" && c.clock().Since(w.began) >= ownerAfter {
-		c.owners.AskLater(c.heldKey(f))
-	}
 }
 
 // enterNames waits for the gates of the names, and reports whether it has entered all. Without w.once, it waits for each. giveUp leaves those that it

@@ -267,29 +267,27 @@ func (r *Readers) skipRenewal(t *tenure, now clock.Reading) bool {
 
 // announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
 // masters one grants the lock, two refuse because of readers, and two do not answer in time.
+//
+// A claim in the queue need not ask: the masters do. In no queue stand TryLock, a set that polls, and, at first, a claim without a subscription. The
+// refusal of a plain SET does not say whether readers are the cause, so writers of an RWLocker ask anyway. TryLock of another Locker asks nobody,
+// since it does not wait.
 func (w *wait) announce(f *Failure) {
 	l, c := w.locker, w.locker.core
-	if !f.taken() && !w.try.byReaders() || !w.announces() {
+	asks := false
+	switch {
+	case l.terms.Reads():
+	case l.writes && (w.once || c.cfg.Deaf):
+		asks = f.taken() || w.try.byReaders()
+	case !w.once && (l.names != nil || c.cfg.Deaf):
+		asks = w.try.byReaders()
+	}
+	if !asks {
 		return
 	}
-	waited := c.clock().Since(w.began)
-	if w.once {
-		waited = wire.NoQueue
+	waited := wire.NoQueue
+	if !w.once {
+		waited = c.clock().Since(w.began)
 	}
 	l.announced.Store(true)
 	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
-}
-
-// announces reports whether the wait has to ask the readers to leave. A claim in the queue need not: the masters ask for it. In no queue stand TryLock, a
-// set that polls, and, at first, a claim without a subscription. The refusal of a plain SET does not say whether readers are the cause, so
-// writers of an RWLocker ask anyway. TryLock of another Locker asks nobody, since it does not wait.
-func (w *wait) announces() bool {
-	l := w.locker
-	switch {
-	case l.terms.Reads():
-		return false
-	case l.writes && (w.once || l.core.cfg.Deaf):
-		return true
-	}
-	return !w.once && (l.names != nil || l.core.cfg.Deaf) && w.try.byReaders()
 }

@@ -139,13 +139,6 @@ func (t *tenure) handOver(now clock.Reading, within time.Duration) (next *Lease)
 	return next
 }
 
-// succeed returns the Lease of a goroutine that enters the tenure, or nil if the tenure has ended, or can have no more holders.
-func (t *tenure) succeed(now clock.Reading) *Lease {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.succeedLocked(now)
-}
-
 // succeedLocked returns the Lease of the next holder, or nil if the tenure has ended, or can have no more holders.
 func (t *tenure) succeedLocked(now clock.Reading) *Lease {
 	if t.err != nil || fence.Full(t.fence, t.holder.handovers) {
