@@ -437,7 +437,7 @@ func TestExpireFailsThoseThatAreLate(t *testing.T) {
 	})
 }
 
-func TestEachMasterIsAsked(t *testing.T) {
+func TestACommandAndAQueryGoToEveryMaster(t *testing.T) {
 	stations := []*station{{}, {away: 300 * ms}, {refuses: true}}
 	among(t, stations, func(t *testing.T, g *Group) {
 		g.Send(wire.Release, mine(wire.ClaimOf{}))
@@ -470,7 +470,7 @@ func TestEachMasterIsAsked(t *testing.T) {
 	})
 }
 
-func TestMostAreAQuorum(t *testing.T) {
+func TestAGroupIsWhatAMajorityOfItsMastersAre(t *testing.T) {
 	for _, row := range []struct {
 		are  []bool
 		want bool

@@ -203,7 +203,7 @@ func TestTheLastTurnIsFromTheClaimToTheRelease(t *testing.T) {
 }
 
 // Whether the answer comes before or after the next release, so many acquisitions in a row do not wait.
-func TestAcquisitionsInARowAreCounted(t *testing.T) {
+func TestAfterManyAcquisitionsInARowTheNextWaitsForAnAnswer(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		after func(r *Releases, last *master.SentClaim) // what happens after the last of followMost releases
@@ -235,7 +235,7 @@ func TestAcquisitionsInARowAreCounted(t *testing.T) {
 	}
 }
 
-func TestAReleaseIsAnsweredTwice(t *testing.T) {
+func TestASecondAnswerToAReleaseChangesNothing(t *testing.T) {
 	bubbletest.Test(t, func(t *testing.T) {
 		r, n := NewReleases(true), claims(0)
 		c := n.next()
