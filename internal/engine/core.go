@@ -242,14 +242,11 @@ func (c *Core) Inspect(ctx context.Context, name string, q wire.Query, heard fun
 	if ctx.Err() != nil {
 		return nil, c.ErrorOf(&Failure{Op: OpInspect, Name: name, Ended: ctx})
 	}
-	if !c.calls.Begin() {
+	ask := func(q wire.Query) []quorum.Vote { return c.query(ctx, q, quorum.All) }
+	votes := ask(q)
+	if votes == nil {
 		return nil, ErrClosed
 	}
-	defer c.calls.Done()
-	ask := func(q wire.Query) []quorum.Vote {
-		return c.group.Query(ctx, c.closing, q, c.cfg.Bounds.Limit(c.cfg.TTL), quorum.All)
-	}
-	votes := ask(q)
 	known := heard(votes, ask)
 	f := failed(OpInspect, name, votes)
 	failure = c.ErrorOf(f)
