@@ -43,7 +43,7 @@ type wait struct {
 
 	// What users are told:
 	watched bool         // the Logger tells of the wait if it lasts for long
-	told    notices.Wait // what the Logger is told of it
+	notice  notices.Wait // what the Logger is told of it
 	traced  bool         // Hooks.LockDone was called
 }
 
@@ -72,7 +72,7 @@ func (w *wait) run() (_ *Lease, err error) {
 // been acquired: a function of the user, in a hook or the schedule, may have panicked.
 func (w *wait) end() {
 	if w.watched {
-		w.locker.core.cfg.Notices.Unwatch(&w.told)
+		w.locker.core.cfg.Notices.Unwatch(&w.notice)
 		w.watched = false
 	}
 	w.try.end()
@@ -465,8 +465,8 @@ func (w *wait) warn() {
 	if !w.watched && !w.locker.silent {
 		w.watched = true
 		_, ends := w.ctx.Deadline()
-		w.told = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
-		w.locker.core.cfg.Notices.Watch(&w.told)
+		w.notice = notices.Wait{Began: w.began.Time(), Name: w.locker.name, NoError: w.forever, Endless: !ends, On: w}
+		w.locker.core.cfg.Notices.Watch(&w.notice)
 	}
 }
 

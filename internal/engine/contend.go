@@ -53,7 +53,7 @@ type contender struct {
 	sharing sharing      // of the tenure of the claim
 	pending bool         // the current round of the claim is not over
 	extends bool         // the current round is to extend the keys, since the votes of a quorum soon end: set by onLock.expire
-	told    bool         // a message has asked for a poll, and none has followed
+	asked   bool         // a message has asked for a poll, and none has followed
 	polled  int          // the master that was polled last by itself
 }
 
@@ -141,7 +141,7 @@ func (q *contender) sleep(d time.Duration) {
 	if d <= 0 {
 		select {
 		case <-q.inbox.Look:
-			q.told = true
+			q.asked = true
 		default:
 		}
 		return
@@ -151,7 +151,7 @@ func (q *contender) sleep(d time.Duration) {
 	select {
 	case <-q.inbox.News:
 	case <-q.inbox.Look:
-		q.told = true
+		q.asked = true
 	case <-q.place.Passed():
 	case <-t.C:
 	case <-q.wait.ctx.Done():
@@ -287,14 +287,14 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 	}
 	due, free := q.pace.Due(q.claim, now, mine != 0, w.notPast), q.claim.FoundFree()
 	switch {
-	case q.told, free != 0 && mine == 0:
+	case q.asked, free != 0 && mine == 0:
 	case due.After(now.Time()):
 		return due, true
 	case mine == 0 && q.pace.One && c.group.Up(): // otherwise a round says which masters are missing
 		return now.Time(), q.pollOne(now)
 	}
 	q.ask(q.on.poll(q, now, free), q.claim.G)
-	q.told = false
+	q.asked = false
 	return now.Time(), true
 }
 
@@ -393,7 +393,7 @@ func (*onLock) expire(q *contender, _ clock.Reading) (done, more bool) {
 // each have votes at some masters, and neither a quorum.
 func (o *onLock) poll(q *contender, now clock.Reading, free uint64) wire.Request {
 	voted := q.votes.Mine != 0
-	happened := q.told || voted
+	happened := q.asked || voted
 	switch {
 	case happened:
 		o.apart = 0

@@ -344,7 +344,7 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 	t := (*tenure)(o)
 	tally := round.Wait(ctx, nil, quorum.Tally.Settled)
 	e := o.event(o.outcome(ctx, tally, round))
-	t.told = true
+	t.reported = true
 	round.Leave(o)
 	if hook := t.core.hooks.Released; hook != nil {
 		hook(ctx, e)
@@ -355,7 +355,7 @@ func (o *releasing) await(ctx context.Context, round *quorum.Round) error {
 // Settled implements quorum.Observer. The end of a release matters to the next acquisition: see package turns. Users are told of it if nobody waits.
 func (o *releasing) Settled(round *quorum.Round, tally quorum.Tally) {
 	o.core.releases.Answered(o.claim, round.Any(passedOn))
-	if hook := o.core.hooks.ReleasedLater; hook != nil && !o.silent && !o.told {
+	if hook := o.core.hooks.ReleasedLater; hook != nil && !o.silent && !o.reported {
 		hook(o.event(o.outcome(context.Background(), tally, round)))
 	}
 }

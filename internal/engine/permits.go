@@ -100,7 +100,7 @@ func (*permits) expire(q *contender, now clock.Reading) (done, more bool) {
 	case q.wait.once:
 		q.noteRound()
 		return true, false
-	case q.told, q.pending:
+	case q.asked, q.pending:
 		return false, true
 	}
 	return true, q.backOff(now)

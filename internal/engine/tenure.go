@@ -43,7 +43,7 @@ type tenure struct {
 	recalled bool          // another client has asked for it
 	kept     bool          // nobody held it any more: see Options.Keep
 	unlocked clock.Reading // when its last holder unlocked it
-	told     bool          // users are told of its end: that it is lost, or by the call that waits for its release
+	reported bool          // users are told of its end elsewhere: that it is lost, or by the call that waits for its release
 
 	snapshot atomic.Pointer[snapshot] // start and validity, for those who enter
 	entry    renew.Entry              // in the scheduler: the time to renew, to ask again, or to end
@@ -424,7 +424,7 @@ func (t *tenure) lose(why *Failure) error {
 	t.mu.Unlock()
 	held, took := t.tellHolders(err)
 	t.core.releases.Released(t.claim, t.contended)
-	t.told = true
+	t.reported = true
 	t.core.group.Tell(wire.Release, t.claim, (*releasing)(t))
 	close(queued) // only now may the readers' gate be left, or that of a holder that unlocks meanwhile
 	if took {
