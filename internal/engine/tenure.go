@@ -43,7 +43,7 @@ type tenure struct {
 	recalled bool          // another client has asked for it
 	kept     bool          // nobody held it any more: see Options.Keep
 	unlocked clock.Reading // when its last holder unlocked it
-	reported bool          // users are told of its end elsewhere: that it is lost, or by the call that waits for its release
+	reported bool          // set before Settled is called: users are told of the loss, or by the call that waits for the release
 
 	snapshot atomic.Pointer[snapshot] // start and validity, for those who enter
 	entry    renew.Entry              // in the scheduler: the time to renew, to ask again, or to end
