@@ -93,8 +93,8 @@ var ofWaits = []Defect{
 		Rule: "A lease that was granted ends with the first of the votes that it rests on.",
 		Edits: []Edit{{
 			File: "internal/waits/count.go",
-			Old:  "s.rests[need-1].d",
-			New:  "s.rests[0].d",
+			Old:  "s.quorum[need-1].left",
+			New:  "s.quorum[0].left",
 		}},
 	}, {
 		Name: "keeps-to-itself",

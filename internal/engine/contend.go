@@ -186,7 +186,7 @@ func (q *contender) register() {
 	if w.flight != nil {
 		w.flight.Seal()
 	}
-	waited := c.grants.Waited(now.Time(), now.Since(w.began))
+	waited := c.unused.Waited(now.Time(), now.Since(w.began))
 	if w.once {
 		waited = wire.NoQueue
 	}
@@ -273,7 +273,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 		}
 	}
 	if q.claim.Unused() >= c.group.Need() {
-		c.grants.Unused(now.Time(), q.claim.Began.Time())
+		c.unused.Note(now.Time(), q.claim.Began.Time())
 		q.dropClaim(wire.Release)
 		return now.Time(), true // another claim is registered
 	}

@@ -81,7 +81,7 @@ type Core struct {
 	// Waiting: who is next among the goroutines of this Client, and what the masters say.
 	gates      gate.Gates
 	waits      *waits.Waits
-	grants     waits.Grants
+	unused     waits.Unused
 	semaphores weakmap.Map[Semaphore] // by key
 	permits    atomic.Uint64          // how many acquisitions of permits have begun
 	releases   *turns.Releases
@@ -156,8 +156,10 @@ func (l listener) Freed(i int, key, token string) (expected bool) {
 // Granted implements master.Listener. A grant to a reader that names the next claim says that a writer waits: no further reader of this Client
 // enters.
 func (l listener) Granted(i int, g master.Grant) (expected bool) {
-	if g.Next != "" && l.core.waits.Reads(g.Key) {
-		l.core.entrances.recallReaders(g.Key)
+	if g.Next != "" {
+		if claim := l.core.waits.ClaimFor(g.Key); claim != nil && claim.Reads() {
+			l.core.entrances.recallReaders(g.Key)
+		}
 	}
 	return l.core.waits.Granted(i, g)
 }

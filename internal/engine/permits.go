@@ -148,7 +148,7 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	}
 	found := waits.Finding{
 		Answered: tally.Answered(), Granted: tally.Granted, Keys: q.claim.Stands(now), Rivals: waits.SlotRivals(votes, q.claim.Token()),
-		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, AskedTwice: q.pace.Again, Once: q.wait.once,
+		Asked: p.asks && !q.wait.try.sentAt.Time().Before(q.votes.First), Aimed: p.aim != nil, Overdue: now.Time().Sub(q.votes.First) > q.claim.G, Sure: q.pace.Again, Once: q.wait.once,
 	}
 	verdict, best := found.Verdict(q.claim.Token(), q.wait.locker.permits, c.group.Need())
 	switch verdict {

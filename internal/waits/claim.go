@@ -96,7 +96,7 @@ func (in *Inbox) SetClaim(c *Claim) {
 	clear(in.said)
 }
 
-// ClaimFor returns the claim of the wait for a key; nil if there is none. It is for tests.
+// ClaimFor returns the claim of the wait for a key; nil: there is none.
 func (s *Waits) ClaimFor(key string) *Claim {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -117,7 +117,7 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != g.Token {
-		return s.left.Has(g.Key) || in != nil // of a claim that was given up
+		return s.ended.Has(g.Key) || in != nil // of a claim that was given up
 	}
 	if !g.Sure {
 		in.lookAfterLocked(0) // a poll finds out
@@ -136,14 +136,6 @@ func (s *Waits) Granted(i int, g master.Grant) bool {
 	in.claim.voteLocked(i, v)
 	poke(in.News)
 	return true
-}
-
-// Reads reports whether the claim of the wait for a key is a reader's.
-func (s *Waits) Reads(key string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	in := s.byKey[key]
-	return in != nil && in.claim != nil && in.claim.Reads()
 }
 
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the

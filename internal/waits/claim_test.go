@@ -115,7 +115,7 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 }
 
 func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
-	var s Grants
+	var s Unused
 	now, waited := time.Unix(1000, 0), 9*time.Second
 	want := func(when string, want time.Duration) {
 		t.Helper()
@@ -125,24 +125,24 @@ func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
 	}
 	want("no unused grant", waited)
 	registered := now.Add(-time.Millisecond)
-	s.Unused(now, registered)
+	s.Note(now, registered)
 	want("one unused grant", -time.Second)
 	for range 10 {
-		s.Unused(now.Add(time.Millisecond), registered)
+		s.Note(now.Add(time.Millisecond), registered)
 	}
 	want("unused grants of ten other names, of the same stop", -time.Second)
 	now = now.Add(1500 * time.Millisecond)
 	want("half a second after the time behind others", 500*time.Millisecond)
-	s.Unused(now, now)
+	s.Note(now, now)
 	want("a second stop", -2*time.Second)
 	for range 10 {
 		now = now.Add(time.Millisecond)
-		s.Unused(now, now)
+		s.Note(now, now)
 	}
 	want("many stops", -8*time.Second)
 	now = now.Add(17 * time.Second)
 	want("9s after the time behind others", waited)
-	s.Unused(now, now)
+	s.Note(now, now)
 	want("a stop after the Client has run for longer than it was behind", -time.Second)
 }
 

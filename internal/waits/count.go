@@ -12,10 +12,10 @@ import (
 
 // A Quorum is a quorum of votes for a claim.
 type Quorum struct {
-	Votes []quorum.Vote // of all masters
-	Left  time.Duration // how long the votes of the quorum last
-	Slots []int         // for which it is, in ascending order; nil for a lock
-	rests uint64        // the masters of the quorum, as bits
+	Votes   []quorum.Vote // of all masters
+	Left    time.Duration // how long the votes of the quorum last
+	Slots   []int         // for which it is, in ascending order; nil for a lock
+	masters uint64        // those of the quorum, as bits
 }
 
 // A Count is what the votes for a claim say.
@@ -31,74 +31,78 @@ func (c *Claim) Count(now clock.Reading, most int64) (n Count) {
 	s := c.inbox.waits
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var lefts []left
+	var votes []lasting
 	c.gone = 0
-	votes := make([]quorum.Vote, len(c.at))
 	for i := range c.at {
 		v := &c.at[i].vote
-		d := s.lasts(v, now)
-		if d <= 0 {
+		left := s.lasts(v, now)
+		if left <= 0 {
 			continue
 		}
 		n.Mine |= 1 << i
 		if most > 0 && v.fence > most {
 			continue
 		}
-		lefts = append(lefts, left{i, d, v.slots})
-		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
+		votes = append(votes, lasting{v, i, left})
 	}
 	if n.Mine == 0 {
 		c.firstVote = time.Time{} // its grants have expired
 	}
-	if n.First = c.firstVote; len(lefts) >= s.Need {
-		slices.SortFunc(lefts, func(a, b left) int { return cmp.Compare(b.d, a.d) })
-		n.Won = c.quorumLocked(votes, lefts, s.Need)
+	if n.First = c.firstVote; len(votes) >= s.Need {
+		slices.SortFunc(votes, func(a, b lasting) int { return cmp.Compare(b.left, a.left) })
+		if n.Won = quorumOf(votes, c.slots, s.Need); n.Won != nil {
+			n.Won.Votes = make([]quorum.Vote, s.masters)
+			for _, v := range votes {
+				n.Won.Votes[v.master] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted, Fence: v.fence}}
+			}
+		}
 	}
 	return n
 }
 
-// A left says how long the vote of a master lasts.
-type left struct {
-	i     int
-	d     time.Duration
-	slots []int
+// A lasting is a vote that lasts.
+type lasting struct {
+	*vote
+	master int
+	left   time.Duration // for how long it lasts
 }
 
-// quorumLocked returns the quorum for as many slots as a claim needs, or nil; a lock has one slot. lefts are the votes that last, the longest first.
-func (c *Claim) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quorum {
+// quorumOf returns a quorum of need votes for each of as many slots as a claim needs, or nil; 0: the claim is on a lock, which has one slot. votes are
+// those that last, the longest first. If more slots have a quorum, it takes those with the most votes, and of these the lowest.
+func quorumOf(votes []lasting, claimed, need int) *Quorum {
 	type slot struct {
 		number int
-		rests  []left // the first need votes
+		quorum []lasting // the first need votes
 		all    int
 	}
 	var slots []slot
-	for _, l := range lefts {
-		for _, number := range l.slots {
+	for _, v := range votes {
+		for _, number := range v.slots {
 			at := slices.IndexFunc(slots, func(s slot) bool { return s.number == number })
 			if at < 0 {
 				at = len(slots)
 				slots = append(slots, slot{number: number})
 			}
-			if s := &slots[at]; len(s.rests) < need {
-				s.rests = append(s.rests, l)
+			if s := &slots[at]; len(s.quorum) < need {
+				s.quorum = append(s.quorum, v)
 			}
 			slots[at].all++
 		}
 	}
-	slots = slices.DeleteFunc(slots, func(s slot) bool { return len(s.rests) < need })
-	n := max(c.slots, 1)
+	slots = slices.DeleteFunc(slots, func(s slot) bool { return len(s.quorum) < need })
+	n := max(claimed, 1)
 	if len(slots) < n {
 		return nil
 	}
 	slices.SortFunc(slots, func(a, b slot) int { return cmp.Or(b.all-a.all, a.number-b.number) })
-	won := &Quorum{Votes: votes, Left: lefts[0].d}
+	won := &Quorum{Left: votes[0].left}
 	for _, s := range slots[:n] {
-		if c.slots > 0 {
+		if claimed > 0 {
 			won.Slots = append(won.Slots, s.number)
 		}
-		won.Left = min(won.Left, s.rests[need-1].d)
-		for _, l := range s.rests {
-			won.rests |= 1 << l.i
+		won.Left = min(won.Left, s.quorum[need-1].left)
+		for _, v := range s.quorum {
+			won.masters |= 1 << v.master
 		}
 	}
 	slices.Sort(won.Slots)
@@ -115,7 +119,7 @@ func (c *Claim) quorumLocked(votes []quorum.Vote, lefts []left, need int) *Quoru
 func (c *Claim) Won(q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
-	if c.gone&q.rests != 0 {
+	if c.gone&q.masters != 0 {
 		return 0, 0, false
 	}
 	c.inbox.setClaimLocked(nil)

@@ -135,7 +135,7 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expe
 		}
 	}
 	if in == nil || in.claim == nil || in.claim.Token() != token {
-		return nil, s.left.Has(key) || in != nil // of a claim that was given up
+		return nil, s.ended.Has(key) || in != nil // of a claim that was given up
 	}
 	p := &in.claim.at[i].place
 	p.told = time.Now()

@@ -70,6 +70,10 @@ func (c *Claim) Aim(slots []int) {
 func (c *Claim) Stands(now clock.Reading) map[int]int {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
+	return c.standsLocked(now)
+}
+
+func (c *Claim) standsLocked(now clock.Reading) map[int]int {
 	keys := make(map[int]int)
 	for i := range c.at {
 		if v := &c.at[i].vote; c.inbox.waits.lasts(v, now) > 0 {
@@ -84,11 +88,10 @@ func (c *Claim) Stands(now clock.Reading) map[int]int {
 // Split reports whether a claim that has not aimed has votes that last, and cannot have a quorum for any slot by the first votes of the
 // masters that have not voted.
 func (c *Claim) Split(now clock.Reading) bool {
-	keys := c.Stands(now)
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
 	most, pending := 0, 0
-	for _, n := range keys {
+	for _, n := range c.standsLocked(now) {
 		most = max(most, n)
 	}
 	for i := range c.at {

@@ -135,12 +135,12 @@ func TestAQuorumForSlots(t *testing.T) {
 		life, age time.Duration
 	}
 	for _, row := range []struct {
-		name  string
-		n     int
-		votes [3]v
-		won   []int
-		left  time.Duration
-		rests uint64
+		name    string
+		n       int
+		votes   [3]v
+		won     []int
+		left    time.Duration
+		masters uint64
 	}{
 		{"the longest votes", 1, [3]v{{[]int{4}, 300 * ms, 0}, {[]int{4}, 100 * ms, 0}, {[]int{4}, 200 * ms, 0}}, []int{4}, 190 * ms, 0b101},
 		{"the slot with the most votes", 1, [3]v{{[]int{4, 5}, 300 * ms, 0}, {[]int{4, 5}, 200 * ms, 0}, {[]int{5}, 100 * ms, 0}}, []int{5}, 190 * ms, 0b011},
@@ -162,8 +162,8 @@ func TestAQuorumForSlots(t *testing.T) {
 				}
 			}
 			won := c.Count(now, 0).Won
-			if (won != nil) != (row.won != nil) || won != nil && (!slices.Equal(won.Slots, row.won) || won.Left != row.left || won.rests != row.rests) {
-				t.Errorf("the quorum is %+v, want slots %v for %v by %b", won, row.won, row.left, row.rests)
+			if (won != nil) != (row.won != nil) || won != nil && (!slices.Equal(won.Slots, row.won) || won.Left != row.left || won.masters != row.masters) {
+				t.Errorf("the quorum is %+v, want slots %v for %v by %b", won, row.won, row.left, row.masters)
 			}
 		})
 	}

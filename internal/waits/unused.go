@@ -19,33 +19,33 @@ const (
 	behindMost = 8 * time.Second
 )
 
-// Grants are the grants of a Client that came too late.
-type Grants struct {
+// Unused are the grants of a Client that came too late.
+type Unused struct {
 	mu    sync.Mutex    // guards what follows
 	delay time.Duration // that of the last stop; 0: there was none
 	until time.Time     // until then the claims of the Client are behind others; zero: there was no stop
 	noted time.Time     // when the last stop was noted; zero: never
 }
 
-// Unused notes a grant that was over when the Client learned of it, to a claim that was registered at a time. If a stop was noted after that
+// Note notes a grant that was over when the Client learned of it, to a claim that was registered at a time. If a stop was noted after that
 // time, the grant belongs to that stop.
-func (g *Grants) Unused(now, registered time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if !registered.After(g.noted) {
+func (u *Unused) Note(now, registered time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if !registered.After(u.noted) {
 		return
 	}
-	if now.Sub(g.until) > g.delay { // the Client has run for as long as it was behind
-		g.delay = 0
+	if now.Sub(u.until) > u.delay { // the Client has run for as long as it was behind
+		u.delay = 0
 	}
-	g.delay = min(max(2*g.delay, behindLeast), behindMost)
-	g.until, g.noted = now.Add(g.delay), now
+	u.delay = min(max(2*u.delay, behindLeast), behindMost)
+	u.until, u.noted = now.Add(u.delay), now
 }
 
 // Waited returns the waiting time of a claim that is registered now, instead of waited. It is negative while the claims of
 // the Client are behind others.
-func (g *Grants) Waited(now time.Time, waited time.Duration) time.Duration {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return min(waited, now.Sub(g.until)).Truncate(time.Millisecond)
+func (u *Unused) Waited(now time.Time, waited time.Duration) time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return min(waited, now.Sub(u.until)).Truncate(time.Millisecond)
 }

@@ -38,7 +38,7 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 	defer s.mu.Unlock()
 	in := s.byKey[v.Key]
 	if in == nil || in.claim == nil || in.claim.Token() != v.Token {
-		return s.left.Has(v.Key) || in != nil // to a claim that was given up
+		return s.ended.Has(v.Key) || in != nil // to a claim that was given up
 	}
 	if in.said == nil {
 		return true

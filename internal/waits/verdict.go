@@ -11,21 +11,21 @@ import (
 
 // A Finding is what is known of a claim after a round that did not win. A lock is a semaphore with one slot, and a claim on it has aimed.
 type Finding struct {
-	Answered   bool                   // a quorum of masters has answered
-	Granted    int                    // how many have granted the claim what it wants in this round
-	Keys       map[int]int            // at how many it stands in each of its slots, by votes that last
-	Asked      bool                   // the round has asked who stands in these slots, and the answers are not older than the votes
-	Rivals     map[int]map[string]int // at how many others stand there, by token
-	Aimed      bool                   // it has aimed
-	Overdue    bool                   // it has had votes for longer than g
-	AskedTwice bool                   // a round before has found it beaten, or it need not ask twice
-	Once       bool                   // it does not wait
+	Answered bool                   // a quorum of masters has answered
+	Granted  int                    // how many have granted the claim what it wants in this round
+	Keys     map[int]int            // at how many it stands in each of its slots, by votes that last
+	Asked    bool                   // the round has asked who stands in these slots, and the answers are not older than the votes
+	Rivals   map[int]map[string]int // at how many others stand there, by token
+	Aimed    bool                   // it has aimed
+	Overdue  bool                   // it has had votes for longer than g
+	Sure     bool                   // if it is beaten now, it need not ask again
+	Once     bool                   // it does not wait
 }
 
-// OnLock sets the Keys and Rivals of a claim on a lock, for which masters have voted, and says that it need not ask twice. rival and theirs
+// OnLock sets the Keys and Rivals of a claim on a lock, for which masters have voted. Such a claim has aimed, and is Sure. rival and theirs
 // are those of Rival.
 func (f *Finding) OnLock(mine int, rival string, theirs int) {
-	f.Aimed, f.AskedTwice = true, true
+	f.Aimed, f.Sure = true, true
 	if mine > 0 {
 		f.Keys, f.Rivals = map[int]int{0: mine}, map[int]map[string]int{0: {rival: theirs}}
 	}
@@ -58,9 +58,9 @@ func (f Finding) Split() bool { return f.Answered && len(f.Keys) > 0 && f.Asked 
 //	the best, has not aimed                                                    Aims
 //	the best, for longer than g                                                BacksOff
 //	the best                                                                   Stays
-//	beaten for the first time                                                  Beaten
-//	beaten for the second time              have a quorum in too many          Excluded
-//	beaten for the second time              do not                             Yields
+//	beaten, not sure                                                           Beaten
+//	beaten, sure                            have a quorum in too many          Excluded
+//	beaten, sure                            do not                             Yields
 //
 // A claim that does not wait GivesUp where another one is Beaten or BacksOff, and if it has no slots. Of claims on one slot that know of
 // each other, one stays.
@@ -83,7 +83,7 @@ func (f Finding) Verdict(own string, n, need int) (v Verdict, aim []int) {
 		return GivesUp, nil
 	case !beaten:
 		return BacksOff, nil
-	case !f.AskedTwice:
+	case !f.Sure:
 		return Beaten, nil
 	case f.unheld(need) < n:
 		return Excluded, nil

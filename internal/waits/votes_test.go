@@ -24,12 +24,12 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 		fence     int64
 	}
 	for _, row := range []struct {
-		name  string
-		votes [3]v
-		most  int64
-		mine  uint64
-		left  time.Duration // of the quorum; 0: there is none
-		rests uint64
+		name    string
+		votes   [3]v
+		most    int64
+		mine    uint64
+		left    time.Duration // of the quorum; 0: there is none
+		masters uint64
 	}{
 		{"a quorum lasts for as long as its earliest vote", [3]v{{life: 300 * ms}, {life: 100 * ms}, {life: 200 * ms}}, 0, 0b111, 190 * ms, 0b101},
 		{"no vote", [3]v{{life: 300 * ms}, {}, {}}, 0, 0b001, 0, 0},
@@ -60,11 +60,11 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.gone != 0 {
 					t.Errorf("votes of %b, the first at %v, gone %b; want votes of %b", mine, first, c.gone, row.mine)
 				}
-				if (won != nil) != (row.left > 0) || won != nil && (won.Slots != nil || won.Left != row.left || won.rests != row.rests) {
-					t.Fatalf("the quorum is %+v, want one that lasts for %v and rests on %b", won, row.left, row.rests)
+				if (won != nil) != (row.left > 0) || won != nil && (won.Slots != nil || won.Left != row.left || won.masters != row.masters) {
+					t.Fatalf("the quorum is %+v, want one that lasts for %v and rests on %b", won, row.left, row.masters)
 				}
 				for i, v := range row.votes {
-					if won != nil && won.rests>>i&1 == 1 && (!won.Votes[i].Granted() || won.Votes[i].Fence != v.fence) {
+					if won != nil && won.masters>>i&1 == 1 && (!won.Votes[i].Granted() || won.Votes[i].Fence != v.fence) {
 						t.Errorf("vote %d is %+v, want one that was granted with the fence %d", i, won.Votes[i], v.fence)
 					}
 				}

@@ -48,8 +48,8 @@ const (
 	// earlyEvery is how often messages from less than a quorum, and grants that do not count, may ask for a poll. One master can send them
 	// again and again.
 	earlyEvery = 10 * time.Millisecond
-	// leftFor is how long after the end of a wait messages for it are still expected.
-	leftFor = 10 * time.Second
+	// endedFor is how long after the end of a wait messages for it are still expected.
+	endedFor = 10 * time.Second
 )
 
 // Waits are the waits of a Client, by key. There is at most one for each name, since at most one goroutine
@@ -66,7 +66,7 @@ type Waits struct {
 	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
 	far     int                 // how many claims are far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
-	left    *recent.Set         // the keys of waits that have ended lately
+	ended   *recent.Set         // the keys of waits that have ended lately
 	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
 	oldest  int                 // of past
 }
@@ -75,7 +75,7 @@ type Waits struct {
 func New(masters int, drift func(time.Duration) time.Duration) *Waits {
 	return &Waits{
 		Need: quorum.Majority(masters), masters: masters, drift: drift,
-		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([]nearClaims, masters), left: recent.NewSet(leftFor),
+		byKey: make(map[string]*Inbox), bySlots: make(map[string]*Inbox), near: make([]nearClaims, masters), ended: recent.NewSet(endedFor),
 	}
 }
 
@@ -102,7 +102,7 @@ func (in *Inbox) End() {
 	if in.slots { // its key is used once
 		return
 	}
-	s.left.Add(in.key)
+	s.ended.Add(in.key)
 }
 
 // Freed handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
@@ -114,7 +114,7 @@ func (s *Waits) Freed(i int, key, token string) (expected bool) {
 	defer s.mu.Unlock()
 	in := s.byKey[key]
 	if in == nil {
-		return s.left.Has(key)
+		return s.ended.Has(key)
 	}
 	if in.tokens[i] == token {
 		return true
