@@ -55,7 +55,7 @@ var ofClients = []Defect{
 		Rule: "A wait takes no value of a holder whose token the registration has found.",
 		Edits: []Edit{{
 			File: "internal/waits/value.go",
-			Old:  " && in.stood[i] != v.Holder",
+			Old:  " && at.stood != said.Holder",
 			New:  "",
 		}},
 	}, {

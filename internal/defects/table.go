@@ -61,8 +61,8 @@ var ofWaits = []Defect{
 		Rule: "A grant counts only for the claim whose token it names: one that was given up never counts.",
 		Edits: []Edit{{
 			File: "internal/waits/claim.go",
-			Old:  "in == nil || in.claim == nil || in.claim.Token() != g.Token",
-			New:  "in == nil || in.claim == nil",
+			Old:  " && in.claim.Token() == token {",
+			New:  " {",
 		}},
 	}, {
 		Name: "token-twice",
@@ -321,8 +321,8 @@ var ofWaits = []Defect{
 		Rule: "A vote of a lease ends when a late poll finds that the master has lost the key.",
 		Edits: []Edit{{
 			File: "internal/waits/claim.go",
-			Old:  "\tdoubt(i)\n\treturn false\n",
-			New:  "\treturn false\n",
+			Old:  "\t\treturn c.doubt\n",
+			New:  "\t\treturn nil\n",
 		}},
 	}, {
 		Name: "commit-extends-nothing",

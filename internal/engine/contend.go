@@ -140,7 +140,7 @@ func (q *contender) takeValue() bool {
 func (q *contender) sleep(d time.Duration) {
 	if d <= 0 {
 		select {
-		case <-q.inbox.Look:
+		case <-q.inbox.Poll:
 			q.asked = true
 		default:
 		}
@@ -150,7 +150,7 @@ func (q *contender) sleep(d time.Duration) {
 	defer t.Stop()
 	select {
 	case <-q.inbox.News:
-	case <-q.inbox.Look:
+	case <-q.inbox.Poll:
 		q.asked = true
 	case <-q.place.Passed():
 	case <-t.C:
@@ -217,16 +217,14 @@ func (q *contender) ask(request wire.Request, life time.Duration) {
 	}
 	within := c.cfg.Bounds.Limit(l.opts.TTL)
 	within.Hurry = command != wire.Renew
-	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{l, claim, command, mark, life})
+	w.try.round = c.group.AskEach(request, claim.SentClaim, within, &answers{l, claim, waits.Command{Kind: command, Mark: mark, Life: life}})
 }
 
 // answers takes the answers to a command of a claim.
 type answers struct {
 	locker  *Locker
 	claim   *waits.Claim
-	command wire.Kind
-	mark    clock.Reading
-	life    time.Duration
+	command waits.Command
 }
 
 var (
@@ -239,7 +237,7 @@ func (h *answers) Heard(i int, a wire.Answer) {
 	if a.OtherLimit > 0 {
 		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, h.locker.limit, a.OtherLimit)
 	}
-	if m := h.locker.core.masters[i]; h.claim.Answered(h.command, i, a, h.mark, h.life, m.Listening()) {
+	if m := h.locker.core.masters[i]; h.claim.Answered(i, h.command, a, m.Listening()) {
 		m.PingOften()
 	}
 }
@@ -285,7 +283,7 @@ func (q *contender) await(now clock.Reading) (next time.Time, more bool) {
 			return now.Time(), more
 		}
 	}
-	due, free := q.pace.Due(q.claim, now, mine != 0, w.notPast), q.claim.FoundFree()
+	due, free := q.pace.Next(q.claim, now, mine != 0, w.notPast), q.claim.FoundFree()
 	switch {
 	case q.asked, free != 0 && mine == 0:
 	case due.After(now.Time()):
@@ -535,7 +533,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 	c, claim := q.wait.locker.core, q.claim
 	for range c.masters {
 		q.polled = (q.polled + 1) % len(c.masters)
-		one := &answers{q.wait.locker, claim, wire.Again, now, claim.G}
+		one := &answers{q.wait.locker, claim, waits.Command{Kind: wire.Again, Mark: now, Life: claim.G, One: true}}
 		claim.SentOne(q.polled)
 		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
 		if err == nil {
@@ -550,5 +548,5 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 // Answered implements master.Asker, for a poll of one master.
 func (h *answers) Answered(i int, a wire.Answer) {
 	h.Heard(i, a)
-	h.claim.AnsweredOne(i, a)
+	h.claim.Counted()
 }

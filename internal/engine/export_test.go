@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/redlock-go/redlock/internal/wire"
+import (
+	"github.com/redlock-go/redlock/internal/waits"
+	"github.com/redlock-go/redlock/internal/wire"
+)
 
 // Core returns what l shares with the other locks of its Client.
 func (l *Locker) Core() *Core { return l.core }
@@ -21,7 +24,8 @@ func (c *Core) HoldRelease() (resume func()) { return c.releases.Hold() }
 func (c *Core) GrantInVain(key string) {
 	claim := c.waits.ClaimFor(key)
 	for i := range c.masters {
-		claim.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, New: true}, c.clock(), claim.G, true)
+		poll := waits.Command{Kind: wire.Again, Mark: c.clock(), Life: claim.G}
+		claim.Answered(i, poll, wire.Answer{Outcome: wire.Taken, New: true}, true)
 	}
 	claim.Counted()
 }

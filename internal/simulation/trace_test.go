@@ -274,7 +274,7 @@ func (j *judge) explainLossLocked(h *holding) {
 
 // holds reports whether a master lets a token hold a name, as its holder counts it. A key that was healed since the last renewal, or a slot that
 // a wish has brought since, counts from the next one on. So does a key whose last poll may have had no answer, or has brought the vote: the message about
-// the grant may come ahead of the answer, which says that the claim had not been in the queue. See waits.Inbox.Answered.
+// the grant may come ahead of the answer, which says that the claim had not been in the queue. See waits.Claim.Answered.
 func (t *trace) holds(of held, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -2,11 +2,12 @@ package waits
 
 import (
 	"cmp"
-	"math/bits"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/master"
+	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -22,36 +23,38 @@ type Claim struct {
 	inbox *Inbox        // immutable; of the wait
 	Began clock.Reading // immutable; before its first command
 	G     time.Duration // immutable; for how long it may be granted the lock
-	Near  int           // immutable; how many claims at the front of a queue are near
 	slots int           // immutable; how many slots it needs; 0: it is for a lock
 
 	// Guarded by Waits.mu:
 	at        []atMaster // by master
-	known     uint64     // the masters, as bits, that are known to have had it in the queue, or the key for it
-	gone      uint64     // the masters, as bits, whose votes have become void since the last count
+	places    places     // in the queues
 	firstVote time.Time  // when the first vote came
+	aim       []int      // votes for other slots never count; nil: the claim has not aimed
+	refused   bool       // a master has refused it
+	free      uint64     // the masters, as bits, where a poll of one master has found the key free: see FoundFree
+	returned  bool       // a master has come up: see Pace.Next
+	passed    bool       // a master has passed over it, though it is near: see Pace.Next
 
-	missed   uint64 // the masters, as bits, where a registration or a poll was lost, or has found that the claim was not in the queue
-	free     uint64 // the masters, as bits, where a poll of one master has found the key free
-	answered bool   // a master has answered it
-	returned bool   // a master has come up since its last poll
-	passed   bool   // a master has passed over it, though it is near
-
-	doubt  func(i int) // of its lease, once it was acquired: see Claim.Won
-	aim    []int       // votes for other slots never count; nil: the claim has not aimed
-	held   []int       // the slots of its lease, once it was acquired; nil: that of a lock
-	queued uint64      // the masters, as bits, whose last answer was a refusal: it may be in their queues
-	settle func(i int) // see Claim.Won
-	unused uint64      // the masters, as bits, whose grants were over before this Client used them
+	// Of a claim that has become a lease, see Won:
+	held   []int       // the slots of the lease; nil: that of a lock
+	doubt  func(i int) // nil: the claim has not become a lease
+	settle func(i int) // nil: no answer is to be settled
 }
 
-// An atMaster is what is known of a claim at one master.
+// An atMaster is what is known of a claim at one master, besides its place in the queue there.
 type atMaster struct {
 	vote   vote
-	place  place
+	void   bool // a vote has become void since the last count
+	unused bool // a grant was over before this Client used it
+
+	had    bool   // the master is known to have had the claim in the queue, or the key for it
+	queued bool   // its last answer was a refusal: it may have the claim in the queue
 	open   uint16 // how many registrations and polls were sent, and are not answered
-	stands string // what the key held when it refused the claim last
+	missed bool   // a registration or a poll was lost, or has found that the claim was not in the queue
+	stands string // what the key held when the master refused the claim last
 	next   string // the token of the head of the queue when the lock was granted to the claim; "": it is not known
+
+	listed bool // the claim is in Waits.near: see Waits.nearLocked
 }
 
 // A vote is a vote for a claim.
@@ -77,14 +80,18 @@ func (s *Waits) lasts(v *vote, now clock.Reading) time.Duration {
 
 // NewClaim returns a claim of the wait on a lock, or on n slots of a semaphore with a limit. It counts from SetClaim on.
 func (in *Inbox) NewClaim(sent *master.SentClaim, began clock.Reading, g time.Duration, n, limit int) *Claim {
-	near := wire.Near
+	front := wire.Near
 	switch {
 	case n > 0:
-		near = wire.NearOf(limit)
+		front = wire.NearOf(limit)
 	case sent.Reads():
-		near = wire.ReadersNear
+		front = wire.ReadersNear
 	}
-	return &Claim{SentClaim: sent, inbox: in, Began: began, G: g, Near: near, slots: n, at: make([]atMaster, in.waits.masters)}
+	masters := in.waits.masters
+	return &Claim{
+		SentClaim: sent, inbox: in, Began: began, G: g, slots: n,
+		at: make([]atMaster, masters), places: places{at: make([]place, masters), front: front, need: in.waits.Need},
+	}
 }
 
 // SetClaim sets the claim of a wait; nil: it has none. The votes for an earlier claim never count again.
@@ -92,8 +99,24 @@ func (in *Inbox) SetClaim(c *Claim) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
 	in.setClaimLocked(c)
-	in.registered = 0
-	clear(in.said)
+	in.values.forget()
+}
+
+func (in *Inbox) setClaimLocked(c *Claim) {
+	s := in.waits
+	if old := in.claim; old != nil {
+		for i := range s.near {
+			s.nearLocked(i, old, false)
+		}
+		if old.slots > 0 {
+			delete(s.bySlots, old.Token())
+		}
+	}
+	if in.claim = c; c != nil && c.slots > 0 {
+		s.bySlots[c.Token()], in.slots = in, true
+		s.noteSlotsLocked(c.SentClaim)
+	}
+	in.placedLocked()
 }
 
 // ClaimFor returns the claim of the wait for a key; nil: there is none.
@@ -106,35 +129,42 @@ func (s *Waits) ClaimFor(key string) *Claim {
 	return nil
 }
 
+// claimLocked returns the claim that waits with a token, for which a message about a key has come; nil: there is none. Then the message is expected if
+// the claim may have won, or may have been given up. A message about slots names the semaphore, for which there may be several claims.
+func (s *Waits) claimLocked(key, token string, ofSlots bool) (c *Claim, expected bool) {
+	in := s.byKey[key]
+	if ofSlots {
+		in = s.bySlots[token]
+	}
+	if in != nil && in.claim != nil && in.claim.Token() == token {
+		return in.claim, true
+	}
+	return nil, ofSlots || in != nil || s.ended.Has(key)
+}
+
 // Granted handles a grant by master i. It reports false if this Client has not queued for the key.
-func (s *Waits) Granted(i int, g master.Grant) bool {
+func (s *Waits) Granted(i int, g master.Grant) (expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.byKey[g.Key]
-	if g.Slots != "" {
-		if in = s.bySlots[g.Token]; in == nil {
-			return true // of a claim that has won, or was given up
-		}
-	}
-	if in == nil || in.claim == nil || in.claim.Token() != g.Token {
-		return s.ended.Has(g.Key) || in != nil // of a claim that was given up
+	c, expected := s.claimLocked(g.Key, g.Token, g.Slots != "")
+	if c == nil {
+		return expected
 	}
 	if !g.Sure {
-		in.lookAfterLocked(0) // a poll finds out
+		c.inbox.pollAfterLocked(0) // a poll finds out
 		return true
 	}
-	if began := in.claim.Began; began.Time().After(g.Mark.Time()) {
-		g.Mark = began
+	if c.Began.Time().After(g.Mark.Time()) {
+		g.Mark = c.Began
 	}
-	in.claim.at[i].next = g.Next
-	v := vote{g.Mark, in.claim.G, g.Fence, g.Slots.All()}
-	if time.Since(g.Mark.Time()) > in.claim.G/2 {
+	if time.Since(g.Mark.Time()) > c.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how
 		// long the key lives, or finds that the grant was in vain.
-		in.lookAfterLocked(0)
+		c.inbox.pollAfterLocked(0)
 	}
-	in.claim.voteLocked(i, v)
-	poke(in.News)
+	c.at[i].next = g.Next
+	c.voteLocked(i, vote{g.Mark, c.G, g.Fence, g.Slots.All()})
+	poke(c.inbox.News)
 	return true
 }
 
@@ -153,67 +183,88 @@ func (c *Claim) voteLocked(i int, v vote) {
 		c.firstVote = time.Now()
 	}
 	*old = v
-	c.known |= 1 << i
+	c.at[i].had = true
 }
 
-// Answered handles the answer of master i to a command of a claim: a Register, an Again (a poll) or a Renew.
+// A Command is one that was sent for a claim.
+type Command struct {
+	Kind wire.Kind     // Register, Again (a poll) or Renew
+	Mark clock.Reading // when it was asked for
+	Life time.Duration // if the answer is that the key is ours: for how long the key lives from Mark on
+	One  bool          // it is a poll of one master
+}
+
+// Answered takes the answer of master i to a command of a claim, and reports whether the claim waits and is near there. listening says that the master
+// can tell this Client of grants: then a claim that was refused is in its queue.
 //
-//   - mark is when the command was asked for. If the answer is that the key is ours, the key lives for life from mark on.
-//   - listening says that the master can tell this Client of grants. Then a claim that was refused is in its queue.
+// The answers of a master come in the order of the commands. Counted follows: after an answer that is counted in a round, when it was counted there.
 //
-// The answers of a master come in the order of the commands. When an answer was counted in its round, too, Counted follows.
-// Answered reports whether the claim is near at this master.
-func (c *Claim) Answered(kind wire.Kind, i int, a wire.Answer, mark clock.Reading, life time.Duration, listening bool) (near bool) {
-	s, bit := c.inbox.waits, uint64(1)<<i
+// A late answer, to a claim that waits no more, may say something of its lease: see Won.
+func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near bool) {
+	s, m := c.inbox.waits, &c.at[i]
 	s.mu.Lock()
-	c.saidLocked(i, a, mark.Time(), listening)
-	c.heardLocked(i, kind, a)
-	c.answered = c.answered || a.Outcome == wire.Taken
-	near = c.nearAt(i)
-	late := kind == wire.Again && c.known&bit != 0
-	gone := late && a.New // the key was granted or set, and is gone or another's since
-	if a.Done() || a.Outcome == wire.Taken && (a.New || listening) {
-		c.known |= bit
+	again := cmd.Kind == wire.Again && m.had
+	gone := again && a.New // the key was granted or set, and is gone or another's since
+	lost := again && a.Err != nil
+	m.answered(cmd.Kind, a, listening)
+	c.places.answered(i, a, cmd.Mark.Time(), listening)
+	c.refused = c.refused || a.Outcome == wire.Taken
+	if cmd.One && a.Outcome == wire.Taken && a.Standing == "" {
+		c.free |= 1 << i
 	}
-	if c.queued &^= bit; a.Outcome == wire.Taken {
-		c.queued |= bit
-	}
-	if in := c.inbox; in.claim == c {
-		in.placedLocked()
-		if kind == wire.Register {
-			in.registeredLocked(i, a)
-		}
-		if gone {
-			c.at[i].vote.end()
-			c.gone |= bit
-			c.unused |= bit
-		}
-		if a.Done() {
-			c.voteLocked(i, vote{mark, cmp.Or(max(a.Holds, 0), life), a.Fence, a.Slots.All()})
-		}
+	if in := c.inbox; in.claim != c {
+		tell := c.lateLocked(a, gone || lost)
 		s.mu.Unlock()
-		return near
-	}
-	doubt, settle := c.doubt, c.settle
-	if settle != nil && c.elsewhereLocked(a) {
-		s.mu.Unlock()
-		settle(i)
+		if tell != nil {
+			tell(i)
+		}
 		return false
 	}
-	s.mu.Unlock()
-	if doubt == nil || !gone && !(late && a.Err != nil) {
-		return false
+	defer s.mu.Unlock()
+	c.inbox.placedLocked()
+	if cmd.Kind == wire.Register {
+		c.inbox.values.registered(i, a)
 	}
-	// The claim had won, and then this master executed a poll that was sent before. Example: master 3 has granted the key
-	// for 1 s; the poll arrives there after 1.2 s. The key has expired, so the poll has set it again, or, if another
-	// client has the key by now, has put the claim into the queue. Between 1 and 1.2 s somebody else may have had the key
-	// of master 3. So its vote no longer supports the lease. If the answer to such a poll was lost, the same may have
-	// happened.
-	doubt(i)
-	return false
+	if gone {
+		m.vote.end()
+		m.void, m.unused = true, true
+	}
+	if a.Done() {
+		c.voteLocked(i, vote{cmd.Mark, cmp.Or(max(a.Holds, 0), cmd.Life), a.Fence, a.Slots.All()})
+	}
+	return c.places.near(i)
 }
 
-// Counted tells the wait, after an answer to a command of its claim was counted in the round of that command.
+// answered takes an answer of the master to a command of a claim.
+func (m *atMaster) answered(kind wire.Kind, a wire.Answer, listening bool) {
+	if m.queued = a.Outcome == wire.Taken; m.queued {
+		m.stands = a.Standing
+	}
+	m.had = m.had || a.Done() || m.queued && (a.New || listening)
+	if kind.Acquires() {
+		m.open--
+		m.missed = m.missed || a.Err != nil || kind == wire.Again && a.New
+	}
+}
+
+// lateLocked returns what is to be called after a late answer; nil: nothing. doubtful says that it is the answer to a poll of a master that had granted
+// or set the key, and that the key is gone, or that the answer was lost.
+//
+// Then the claim may have won, and the master may have executed the poll afterwards. Example: master 3 has granted the key
+// for 1 s; the poll arrives there after 1.2 s. The key has expired, so the poll has set it again, or, if another
+// client has the key by now, has put the claim into the queue. Between 1 and 1.2 s somebody else may have had the key
+// of master 3. So its vote no longer supports the lease.
+func (c *Claim) lateLocked(a wire.Answer, doubtful bool) (tell func(i int)) {
+	switch {
+	case c.settle != nil && (a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)): // in the queue, or in other slots
+		return c.settle
+	case doubtful:
+		return c.doubt
+	}
+	return nil
+}
+
+// Counted tells the wait that what Answered has noted can be acted on.
 func (c *Claim) Counted() { poke(c.inbox.News) }
 
 // Successor says who is to have the lock after a claim.
@@ -246,10 +297,15 @@ func (c *Claim) Successor() (b Successor) {
 }
 
 // Unused returns how many masters have granted the lock to a claim in vain.
-func (c *Claim) Unused() int {
+func (c *Claim) Unused() (masters int) {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
-	return bits.OnesCount64(c.unused)
+	for i := range c.at {
+		if c.at[i].unused {
+			masters++
+		}
+	}
+	return masters
 }
 
 // Sent notes that a registration or a poll of the claim is about to be sent to all masters.
@@ -268,26 +324,39 @@ func (c *Claim) SentOne(i int) {
 	c.at[i].open++
 }
 
-// heardLocked notes the answer of master i to a registration or a poll.
-func (c *Claim) heardLocked(i int, kind wire.Kind, a wire.Answer) {
-	if !kind.Acquires() {
-		return
-	}
-	c.at[i].open--
-	if a.Err != nil || kind == wire.Again && a.New {
-		c.missed |= 1 << i
-	}
-}
-
 // Settled returns the masters, as bits, that set the token of a claim no more, as far as registrations and polls go: all were
 // answered, and none was lost or has found that the claim was not in the queue. It is asked when the claim has become a lease.
 func (c *Claim) Settled() (masters uint64) {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
 	for i := range c.at {
-		if c.at[i].open == 0 && c.missed>>i&1 == 0 {
+		if m := &c.at[i]; m.open == 0 && !m.missed {
 			masters |= 1 << i
 		}
 	}
 	return masters
+}
+
+// FoundFree returns the masters, as bits, where polls of one master have found the key free since the last call.
+func (c *Claim) FoundFree() (masters uint64) { return take(c.inbox.waits, &c.free) }
+
+// Standing returns what the masters have said last that their keys hold, as votes.
+func (c *Claim) Standing() []quorum.Vote {
+	c.inbox.waits.mu.Lock()
+	defer c.inbox.waits.mu.Unlock()
+	votes := make([]quorum.Vote, len(c.at))
+	for i := range c.at {
+		token := c.at[i].stands
+		votes[i] = quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Standing: token, Readers: token == wire.ReadersMarker}}
+	}
+	return votes
+}
+
+// take returns what s guards at p, and has the zero value there.
+func take[T any](s *Waits, p *T) (taken T) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var zero T
+	taken, *p = *p, zero
+	return taken
 }

@@ -48,7 +48,7 @@ func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
 			c.voteLocked(0, vote{mark: now, life: time.Second})
 			c.voteLocked(1, vote{mark: now, life: time.Second})
 			m := c.Count(now, 0).Won
-			c.Answered(row.kind, row.from, row.answer, now, time.Second, true)
+			c.Answered(row.from, Command{Kind: row.kind, Mark: now, Life: time.Second}, row.answer, true)
 			elsewhere, queued, got := c.Won(m, func(int) {}, nil)
 			if elsewhere|queued != 0 {
 				t.Errorf("a claim on a lock stands elsewhere at %b, and in the queue at %b", elsewhere, queued)
@@ -105,12 +105,12 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	in := s.Begin("a")
 	c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
 	in.SetClaim(c)
-	c.Answered(wire.Register, 0, wire.Answer{Outcome: wire.Taken}, now, time.Second, true)
-	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Taken}, now, time.Second, false)
-	c.Answered(wire.Register, 2, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Second, false)
-	c.Answered(wire.Register, 3, wire.Answer{Outcome: wire.Granted}, now, time.Second, false)
-	if c.known != 0b1101 {
-		t.Errorf("known at %b, want 1101", c.known)
+	c.Answered(0, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, true)
+	c.Answered(1, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, false)
+	c.Answered(2, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken, New: true}, false)
+	c.Answered(3, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Granted}, false)
+	if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); had != 0b1101 {
+		t.Errorf("%b have had it, want 1101", had)
 	}
 }
 
@@ -160,7 +160,7 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
 	}
 	select {
-	case <-in.Look:
+	case <-in.Poll:
 	default:
 		t.Error("no poll is due")
 	}
@@ -169,7 +169,7 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 		if got := c.Unused(); got != want-1 {
 			t.Errorf("%d grants were in vain, want %d", got, want-1)
 		}
-		c.Answered(wire.Again, i, gone, clock.System(), time.Second, true)
+		c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Second}, gone, true)
 		if got := c.Unused(); got != want {
 			t.Errorf("%d grants were in vain, want %d", got, want)
 		}
@@ -203,7 +203,7 @@ func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
 							granted()
 						}
 						select {
-						case <-in.Look:
+						case <-in.Poll:
 							n++
 						default:
 						}
@@ -261,7 +261,7 @@ func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
 	}
 }
 
-func TestTheClaimOfAWait(t *testing.T) {
+func TestAClaimIsFoundByTheKeyOfItsWait(t *testing.T) {
 	s := New(3, noDrift)
 	if c := s.ClaimFor("a"); c != nil {
 		t.Errorf("nobody waits: %v", c)

@@ -32,9 +32,9 @@ func (c *Claim) Count(now clock.Reading, most int64) (n Count) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var votes []lasting
-	c.gone = 0
 	for i := range c.at {
 		v := &c.at[i].vote
+		c.at[i].void = false
 		left := s.lasts(v, now)
 		if left <= 0 {
 			continue
@@ -119,8 +119,10 @@ func quorumOf(votes []lasting, claimed, need int) *Quorum {
 func (c *Claim) Won(q *Quorum, doubt, settle func(i int)) (elsewhere, queued uint64, ok bool) {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
-	if c.gone&q.masters != 0 {
-		return 0, 0, false
+	for i := range c.at {
+		if c.at[i].void && q.masters>>i&1 == 1 {
+			return 0, 0, false
+		}
 	}
 	c.inbox.setClaimLocked(nil)
 	c.doubt = doubt
@@ -129,17 +131,12 @@ func (c *Claim) Won(q *Quorum, doubt, settle func(i int)) (elsewhere, queued uin
 	}
 	c.held, c.settle = q.Slots, settle
 	for i := range c.at {
-		switch v := &c.at[i].vote; {
-		case v.life > 0 && !slices.Equal(v.slots, q.Slots):
+		switch m := &c.at[i]; {
+		case m.vote.life > 0 && !slices.Equal(m.vote.slots, q.Slots):
 			elsewhere |= 1 << i
-		case v.life == 0 && c.queued>>i&1 == 1:
+		case m.vote.life == 0 && m.queued:
 			queued |= 1 << i
 		}
 	}
 	return elsewhere, queued, true
-}
-
-// elsewhereLocked reports whether an answer says that the token of a lease stands in other slots, or in the queue.
-func (c *Claim) elsewhereLocked(a wire.Answer) bool {
-	return a.Outcome == wire.Taken || a.Done() && !slices.Equal(a.Slots.All(), c.held)
 }

@@ -2,9 +2,11 @@ package waits
 
 import (
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // A Schedule is a redlock.BackOff.
@@ -56,4 +58,23 @@ func NotPast(d, left, elapsed time.Duration, group *quorum.Group) time.Duration 
 		return d
 	}
 	return left + time.Millisecond + rand.N(max(freeJitter, group.Distance()/2))
+}
+
+// FreeAfter returns the time after which the keys of a quorum of masters will have expired, if nobody renews
+// them. It uses the answers of the masters that refused, and reports false if those do not suffice.
+func FreeAfter(votes []quorum.Vote) (time.Duration, bool) {
+	var lefts []time.Duration
+	for _, v := range votes {
+		if v.Granted() {
+			lefts = append(lefts, 0)
+		} else if v.Outcome == wire.Taken && v.Left != wire.Unknown {
+			lefts = append(lefts, v.Left)
+		}
+	}
+	need := quorum.Majority(len(votes))
+	if len(lefts) < need {
+		return 0, false
+	}
+	slices.Sort(lefts)
+	return lefts[need-1], true
 }

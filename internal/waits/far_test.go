@@ -116,7 +116,7 @@ func TestAFarClaimPollsSeldom(t *testing.T) {
 			}
 			in.SetClaim(c)
 			for i := range 3 {
-				c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, at, time.Minute, true)
+				c.Answered(i, Command{Kind: wire.Again, Mark: at, Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
 			}
 			least, most := row.want*3/4, row.want*5/4
 			if row.want == 0 {

@@ -27,7 +27,7 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 		{2000 * ms, 3, false},   // after 500 ms
 		{7 * 24 * time.Hour, 1 << 20, false},
 	} {
-		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, Near: wire.Near}
+		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, places: places{front: wire.Near}}
 		if got := p.untold(c, row.ahead); got != row.want {
 			t.Errorf("untold = %v, with %d ahead and a turnaround of %v, want %v", got, row.ahead, row.turnaround, row.want)
 		}
@@ -35,7 +35,7 @@ func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
 }
 
 // A Client that takes turns is likely to have the lock again before its claim polls.
-func TestTheFirstPollOfAFarClaim(t *testing.T) {
+func TestAFarClaimPollsFirstWhenItsClientIsLikelyToHaveTheLock(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
 		turnaround   time.Duration
@@ -54,7 +54,7 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 		{0, 75, 1, 0, 200 * ms},
 		{0, 76, 1, 0, 1000 * ms},
 	} {
-		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, Near: wire.Near, slots: row.slots}
+		p, c := &Pace{step: Step, turnaround: row.turnaround}, &Claim{G: time.Second, places: places{front: wire.Near}, slots: row.slots}
 		if row.g > 0 {
 			c.G = row.g
 		}
@@ -65,7 +65,7 @@ func TestTheFirstPollOfAFarClaim(t *testing.T) {
 }
 
 // A claim that is far polls one master at a time. So it polls each seldom, and one or another of them often.
-func TestHowOftenAFarClaimPollsAMaster(t *testing.T) {
+func TestAFarClaimPollsAMasterTheLessOftenTheMoreAreAhead(t *testing.T) {
 	const second = time.Second
 	for _, row := range []struct {
 		ahead, masters int
@@ -93,7 +93,7 @@ func failed(left time.Duration, standing string) quorum.Vote {
 	return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Missing, Left: left, Standing: standing}}
 }
 
-func TestWhenTheKeysOfAQuorumExpire(t *testing.T) {
+func TestFreeAfterIsWhenTheKeysOfAQuorumHaveExpired(t *testing.T) {
 	const ms = time.Millisecond
 	for _, row := range []struct {
 		name  string
@@ -114,7 +114,7 @@ func TestWhenTheKeysOfAQuorumExpire(t *testing.T) {
 	}
 }
 
-func TestWhoIsInTheWay(t *testing.T) {
+func TestTheRivalIsTheTokenThatMostMastersName(t *testing.T) {
 	for _, row := range []struct {
 		name    string
 		votes   []quorum.Vote
@@ -142,7 +142,7 @@ func TestWhoIsInTheWay(t *testing.T) {
 }
 
 // The group of these tests has no master: so the distance is 0, nothing is random, and no claim is far.
-func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
+func TestAClaimWithVotesAsksSoonWhoHasTheOtherKeys(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := func() clock.Reading { return clock.At(at, at, 0) }
 	group := quorum.NewGroup(nil)
@@ -152,7 +152,7 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	as := func(d time.Duration) time.Duration { return d }
 	due := func(voted bool, want time.Duration) {
 		t.Helper()
-		if got := p.Due(c, now(), voted, as).Sub(at); got != want {
+		if got := p.Next(c, now(), voted, as).Sub(at); got != want {
 			t.Errorf("the next round is due after %v, want %v", got, want)
 		}
 	}
@@ -191,12 +191,12 @@ func TestWhenAClaimAsksWhoHasTheOtherKeys(t *testing.T) {
 	pauses(c, 1)
 	for _, c := range []*Claim{c, permit} {
 		for i := range 2 {
-			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, now(), time.Second, true)
+			c.Answered(i, Command{Kind: wire.Again, Mark: now(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 20}, true)
 		}
 	}
 	pauses(c, followSteps) // others watch the keys, too
 	for i := range 2 {
-		c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 1}, now(), time.Second, true)
+		c.Answered(i, Command{Kind: wire.Again, Mark: now(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 1}, true)
 	}
 	pauses(c, behindSteps) // the head watches them
 	pauses(permit, 1)
@@ -238,12 +238,12 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 			c := row.claim(in)
 			in.SetClaim(c)
 			for i := range 3 {
-				c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, now, time.Minute, true)
+				c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
 			}
 			c.passed, c.returned = row.passed, row.returned
 			p := NewPace(quorum.NewGroup(nil), Step)
 			p.Far, p.One, p.poll = true, true, at.Add(row.poll)
-			due := p.Due(c, now, false, as).Sub(at)
+			due := p.Next(c, now, false, as).Sub(at)
 			if due < row.least || due > row.most || p.Far != row.far || p.One != row.one {
 				t.Errorf("it polls after %v, far %t, one %t; want %v to %v, %t, %t", due, p.Far, p.One, row.least, row.most, row.far, row.one)
 			}
@@ -280,7 +280,7 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		p := NewPace(quorum.NewGroup(nil), Step)
 		p.poll = at.Add(time.Hour)
 		if row.split {
-			if due := p.Due(row.claim, now, true, nil); due != at || !p.Split {
+			if due := p.Next(row.claim, now, true, nil); due != at || !p.Split {
 				t.Errorf("%s: the votes are split, and it asks after %v", row.name, due.Sub(at))
 			}
 			p.Sent()
@@ -289,7 +289,7 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 				row.claim.at[i].vote = vote{mark: now, life: time.Minute, slots: []int{i + 1}}
 			}
 		}
-		if due := p.Due(row.claim, now, true, nil); due != at.Add(SplitAfter) || p.Split != row.split {
+		if due := p.Next(row.claim, now, true, nil); due != at.Add(SplitAfter) || p.Split != row.split {
 			t.Errorf("%s: it asks after %v, want %v", row.name, due.Sub(at), SplitAfter)
 		}
 		p.turnaround = time.Second
@@ -308,7 +308,7 @@ func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
 		c := claimOf(in, "mine")
 		in.SetClaim(c)
 		for i := range 5 {
-			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, clock.System(), time.Minute, true)
+			c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
 		}
 		if _, far := s.Patience(quorum.NewGroup(nil), Step); far != time.Duration(row.want)*Step*5/4 {
 			t.Errorf("with %d ahead, it is unheard for %v, want %d pauses and a quarter", row.ahead, far, row.want)

@@ -30,7 +30,7 @@ func newPlaced(t *testing.T) *placed {
 
 // answer has master i answer a command that was sent at sent.
 func (p *placed) answer(i, ahead int, sent clock.Reading) {
-	p.c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, sent, time.Second, true)
+	p.c.Answered(i, Command{Kind: wire.Again, Mark: sent, Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, true)
 }
 
 func (p *placed) want(when string, ahead int) {
@@ -60,13 +60,13 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 	p.answer(3, 3, now)
 	p.want("and far again", 6)
 	for i := range 3 {
-		p.c.Answered(wire.Again, i, wire.Answer{Err: errTest}, now, time.Second, true)
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second}, wire.Answer{Err: errTest}, true)
 	}
 	p.want("a quorum are down", 0)
 }
 
 // Where the orders differ, more than three claims are near somewhere.
-func TestAClaimLeadsIfAQuorumSaysThatItIsNear(t *testing.T) {
+func TestAClaimIsNearAtAQuorumIfSoManySaySoOrTooFewHaveAnswered(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		places []int // by master
@@ -84,8 +84,8 @@ func TestAClaimLeadsIfAQuorumSaysThatItIsNear(t *testing.T) {
 			for i, ahead := range row.places {
 				p.answer(i, ahead, clock.System())
 			}
-			if got := p.c.NearAtQuorum(); got != row.want {
-				t.Errorf("NearAtQuorum = %t, want %t", got, row.want)
+			if _, got := p.c.place(); got != row.want {
+				t.Errorf("it is near at a quorum: %t, want %t", got, row.want)
 			}
 		})
 	}
@@ -115,7 +115,7 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	p.s.Near(1, "a", "token")
 	p.s.Up(1)
 	p.want("the master has come up anew", 7)
-	if !p.c.Returned() || p.c.Returned() {
+	if !take(p.s, &p.c.returned) || take(p.s, &p.c.returned) {
 		t.Error("the master has not come up once")
 	}
 }
@@ -160,11 +160,11 @@ func TestAClientIsCalmIfAllItsClaimsAreFar(t *testing.T) {
 	want("nobody waits", false)
 }
 
-func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
+func TestAMasterSoonHearsAgainOfTheClaimThatPollsMostOften(t *testing.T) {
 	p := newPlaced(t)
 	want := func(when string, want int) {
 		t.Helper()
-		if got := p.s.Soonest(); got != want {
+		if got := p.s.soonestLocked(); got != want {
 			t.Errorf("%s: after %d pauses, want %d", when, got, want)
 		}
 	}
@@ -179,7 +179,7 @@ func TestHowSoonAMasterHearsOfAClaimAgain(t *testing.T) {
 	other.SetClaim(c)
 	want("another claim is new", 10)
 	for i := range 5 {
-		c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
+		c.Answered(i, Command{Kind: wire.Register, Mark: clock.System(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 2}, true)
 	}
 	want("another claim is near", 2)
 	other.End()
@@ -194,7 +194,7 @@ func manyWaits(n, ahead int) (s *Waits, answer func(wait, master int)) {
 	s = New(masters, noDrift)
 	ins, claims := make([]*Inbox, n), make([]*Claim, n)
 	answer = func(j, i int) {
-		claims[j].Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Second, true)
+		claims[j].Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, true)
 	}
 	for j := range n {
 		ins[j] = s.Begin(fmt.Sprint("k", j))
@@ -216,7 +216,7 @@ func TestWhatIsAskedOfAllClaimsLooksAtNoWait(t *testing.T) {
 		}
 		far := ahead > 0
 		_, _, near := s.Waiting(3)
-		if soonest := s.Soonest(); near == far || s.Calm() != far || (soonest == 0) == far {
+		if soonest := s.soonestLocked(); near == far || s.Calm() != far || (soonest == 0) == far {
 			t.Errorf("with %d ahead of each claim: one is near: %t, all are far: %t, the soonest poll is after %d pauses", ahead, near, s.Calm(), soonest)
 		}
 	}
@@ -232,7 +232,7 @@ func BenchmarkAnAnswerBesideManyWaits(b *testing.B) {
 				for k := 0; b.Loop(); k++ {
 					answer(k%n, k%5)
 					s.Waiting(k % 5)
-					s.Soonest()
+					s.soonestLocked()
 					s.Calm()
 				}
 			})
@@ -247,7 +247,7 @@ func TestThePingsFollowTheShortestGrant(t *testing.T) {
 		in := s.Begin(key)
 		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: key}), clock.System(), g, 0, 0)
 		in.SetClaim(c)
-		c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Taken, Ahead: 2}, clock.System(), time.Second, true)
+		c.Answered(1, Command{Kind: wire.Register, Mark: clock.System(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 2}, true)
 		return in
 	}
 	want := func(when string, want time.Duration) {
@@ -287,13 +287,13 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 					calm = false
 					continue
 				}
-				n, far := c.stepsLocked(s)
+				n, far := s.stepsOf(c)
 				calm = calm && far
 				if least < 0 || n < least {
 					least = n
 				}
 			}
-			if got := s.Soonest(); got != max(least, 0) {
+			if got := s.soonestLocked(); got != max(least, 0) {
 				t.Fatalf("seed %d: after %s, the soonest poll is after %d pauses, want %d", seed, step, got, max(least, 0))
 			}
 			if got := s.Calm(); got != calm {
@@ -303,7 +303,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				var since time.Time
 				near := 0
 				for _, in := range s.byKey {
-					if c := in.claim; c != nil && c.nearAt(i) {
+					if c := in.claim; c != nil && c.places.near(i) {
 						if near++; near == 1 || c.Began.Time().Before(since) {
 							since = c.Began.Time()
 						}
@@ -355,7 +355,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				if random.IntN(8) == 0 {
 					a = wire.Answer{Err: errTest}
 				}
-				c.Answered(wire.Again, i, a, clock.System(), time.Second, random.IntN(8) > 0)
+				c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Second}, a, random.IntN(8) > 0)
 			}
 			compare(step)
 		}
@@ -372,8 +372,7 @@ func TestAPollOfOneMasterFindsTheKeyFree(t *testing.T) {
 		{Outcome: wire.Granted, Holds: time.Second},
 		{Outcome: wire.Taken, Standing: wire.ReadersMarker},
 	} {
-		p.c.Answered(wire.Again, i, a, now, time.Second, true)
-		p.c.AnsweredOne(i, a)
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second, One: true}, a, true)
 	}
 	if got := p.c.FoundFree(); got != 1<<1 {
 		t.Errorf("the key is free at the masters %b, want %b", got, 1<<1)

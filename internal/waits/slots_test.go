@@ -72,7 +72,7 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), time.Minute, 1, 8)
 		in.SetClaim(c)
 		for i := range 3 {
-			c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, clock.System(), time.Minute, true)
+			c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, true)
 		}
 		return in, c
 	}
@@ -97,11 +97,11 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	if _, _, near := s.Waiting(1); !near || s.Calm() {
 		t.Errorf("a claim that was told is near: %t, the Client is calm: %t", near, s.Calm())
 	}
-	if got := s.Soonest(); got != 5 {
+	if got := s.soonestLocked(); got != 5 {
 		t.Errorf("a master hears of a claim after %d pauses, want 5, since the first one is near and polls seldom", got)
 	}
 	first.End()
-	if got := s.Soonest(); got != 30 {
+	if got := s.soonestLocked(); got != 30 {
 		t.Errorf("a master hears of a claim after %d pauses, want 30: so many are ahead of the other one", got)
 	}
 }
@@ -114,21 +114,21 @@ func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), clock.System(), time.Minute, 1, 8)
 	in.SetClaim(c)
 	for i := range 3 {
-		c.Answered(wire.Again, i, wire.Answer{Outcome: wire.Taken, Ahead: 20}, clock.System(), time.Minute, true)
+		c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: 20}, true)
 	}
 	for _, want := range []bool{false, true, true} {
 		s.Near(1, terms.Key(), "T")
-		if got := c.PassedOver(); got != want {
+		if got := take(s, &c.passed); got != want {
 			t.Errorf("it was passed over: %t, want %t", got, want)
 		}
-		if c.PassedOver() {
+		if take(s, &c.passed) {
 			t.Error("it was passed over twice by one message")
 		}
 	}
 }
 
 // A claim needs a quorum for each of its slots. It lasts for as long as the earliest vote that it needs, and rests on the votes that last the longest.
-func TestAQuorumForSlots(t *testing.T) {
+func TestAClaimOnSlotsWinsByAQuorumForEach(t *testing.T) {
 	const ms = time.Millisecond
 	type v struct {
 		slots     []int
@@ -232,8 +232,8 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 			terms := wire.NewSlotTerms("a", 10, 1, time.Minute)
 			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 10)
 			in.SetClaim(c)
-			c.Answered(wire.Register, 0, taken, now, time.Minute, true) // it grants the slot later; the last one does not answer
-			c.Answered(wire.Register, 4, taken, now, time.Minute, true)
+			c.Answered(0, Command{Kind: wire.Register, Mark: now, Life: time.Minute}, taken, true) // it grants the slot later; the last one does not answer
+			c.Answered(4, Command{Kind: wire.Register, Mark: now, Life: time.Minute}, taken, true)
 			for i, slots := range [][]int{{4}, {4}, {4}, {4, 5}} {
 				c.voteLocked(i, vote{mark: now, life: time.Minute, slots: slots})
 			}
@@ -245,7 +245,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 				t.Fatal("there is no quorum")
 			}
 			if row.gone {
-				c.Answered(wire.Again, 0, wire.Answer{Outcome: wire.Taken, New: true}, now, time.Minute, true)
+				c.Answered(0, Command{Kind: wire.Again, Mark: now, Life: time.Minute}, wire.Answer{Outcome: wire.Taken, New: true}, true)
 			}
 			var settled []int
 			elsewhere, queued, won := c.Won(q, func(int) {}, func(i int) { settled = append(settled, i) })
@@ -253,7 +253,7 @@ func TestAClaimThatHasWonSlotsLeavesAllOthers(t *testing.T) {
 				t.Errorf("Won = %b, %b, %t, want %b, %b, %t", elsewhere, queued, won, row.elsewhere, row.queued, row.won)
 			}
 			for i, a := range []wire.Answer{{Outcome: wire.Granted, Slots: "4"}, taken, {Outcome: wire.Granted, Slots: "4,6"}, {Outcome: wire.Missing}} {
-				c.Answered(wire.Again, i, a, now, time.Minute, true)
+				c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Minute}, a, true)
 			}
 			if !slices.Equal(settled, row.settles) {
 				t.Errorf("masters %v are settled, want %v", settled, row.settles)

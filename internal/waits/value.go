@@ -9,18 +9,38 @@ import (
 // A wait may end without the lock: with the value of a function that another client has called while it had the lock, if the function has begun
 // after the call that waits. How both sides know that without a clock is told at flight.Publishing.
 
+// values are what masters have said to a wait that may end with a value. Those of any other wait are nil.
+type values struct {
+	at  []sender // by master
+	won *[]byte  // the value that a quorum of masters has sent; nil: there is none. It stays
+}
+
+// A sender is what a master has said of the claim that waits now.
+type sender struct {
+	registered bool        // it has answered the registration
+	stood      string      // what its key held when it executed the registration, as in wire.Value.Holder
+	said       *wire.Value // the last value that it has sent; nil: none
+}
+
 // WantsValue says that the wait may end with a value. It is called before the first SetClaim.
 func (in *Inbox) WantsValue() {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	in.stood, in.said = make([]string, in.waits.masters), make([]*wire.Value, in.waits.masters)
+	in.values = &values{at: make([]sender, in.waits.masters)}
 }
 
-// registeredLocked notes what a master's key held when it executed the registration of the wait's claim.
-func (in *Inbox) registeredLocked(i int, a wire.Answer) {
-	if in.stood != nil && a.Err == nil {
-		in.registered |= 1 << i
-		in.stood[i] = a.Standing[:min(len(a.Standing), wire.HolderMost)]
+// forget forgets what was said of an earlier claim.
+func (v *values) forget() {
+	if v != nil {
+		clear(v.at)
+	}
+}
+
+// registered takes the answer of master i to the registration of the claim.
+func (v *values) registered(i int, a wire.Answer) {
+	if v != nil && a.Err == nil {
+		v.at[i].registered = true
+		v.at[i].stood = a.Standing[:min(len(a.Standing), wire.HolderMost)]
 	}
 }
 
@@ -33,28 +53,27 @@ func (in *Inbox) registeredLocked(i int, a wire.Answer) {
 //   - The key did not hold the token of the holder then [takesSeen].
 //   - The answer to a poll does not say so: the value may have been sent between the registration and the poll [believesPolls].
 //   - The message names the claim that waits now [takesAnyClaim].
-func (s *Waits) Value(i int, v wire.Value) bool {
+func (s *Waits) Value(i int, said wire.Value) (expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := s.byKey[v.Key]
-	if in == nil || in.claim == nil || in.claim.Token() != v.Token {
-		return s.ended.Has(v.Key) || in != nil // to a claim that was given up
+	c, expected := s.claimLocked(said.Key, said.Token, false)
+	if c == nil || c.inbox.values == nil {
+		return expected
 	}
-	if in.said == nil {
-		return true
-	}
-	v.Sure = v.Sure && in.registered>>i&1 == 1 && in.stood[i] != v.Holder
-	in.said[i] = &v
-	same, later := 0, false
-	for _, other := range in.said {
-		if other != nil && other.Holder == v.Holder && bytes.Equal(other.Value, v.Value) {
+	v := c.inbox.values
+	at := &v.at[i]
+	said.Sure = said.Sure && at.registered && at.stood != said.Holder
+	at.said = &said
+	same, sure := 0, false
+	for _, other := range v.at {
+		if o := other.said; o != nil && o.Holder == said.Holder && bytes.Equal(o.Value, said.Value) {
 			same++
-			later = later || other.Sure
+			sure = sure || o.Sure
 		}
 	}
-	if same >= s.Need && later && in.value == nil {
-		in.value = &v.Value
-		poke(in.News)
+	if same >= s.Need && sure && v.won == nil {
+		v.won = &said.Value
+		poke(c.inbox.News)
 	}
 	return true
 }
@@ -63,8 +82,8 @@ func (s *Waits) Value(i int, v wire.Value) bool {
 func (in *Inbox) ReceivedValue() (value []byte, ok bool) {
 	in.waits.mu.Lock()
 	defer in.waits.mu.Unlock()
-	if in.value == nil {
+	if in.values == nil || in.values.won == nil {
 		return nil, false
 	}
-	return *in.value, true
+	return *in.values.won, true
 }

@@ -46,7 +46,7 @@ func TestAWaitTakesAValueOnlyIfItsFunctionBeganAfterTheCall(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
 			in, c := flying(s)
-			c.Answered(row.kind, 1, row.answer, c.Began, wire.GrantLeast, true)
+			c.Answered(1, Command{Kind: row.kind, Mark: c.Began, Life: wire.GrantLeast}, row.answer, true)
 			if expected := s.Value(1, row.value); expected != (row.value.Key == "a") {
 				t.Errorf("the message was expected: %v", expected)
 			}
@@ -69,7 +69,7 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 	value, other := forged, forged
 	value.Value, other.Holder = []byte("v"), "another"
 	for i := range 5 {
-		c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Taken, Standing: "before"}, c.Began, wire.GrantLeast, true)
+		c.Answered(i, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Taken, Standing: "before"}, true)
 	}
 	for _, said := range []struct {
 		master int
@@ -89,7 +89,7 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 	terms := wire.NewTerms("a", 0)
 	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
 	in.SetClaim(c)
-	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Sure: true})
 	}
@@ -102,11 +102,11 @@ func TestAWaitForALockTakesNoValue(t *testing.T) {
 func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	s := New(3, noDrift)
 	in, c := flying(s)
-	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	terms := wire.NewTerms("a", 0)
 	next := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
 	in.SetClaim(next)
-	c.Answered(wire.Register, 2, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(2, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	for i := range 3 {
 		s.Value(i, wire.Value{Key: "a", Token: "next", Holder: "holder", Sure: true})
 	}
@@ -154,7 +154,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 				if won && i == len(row.answers)-1 {
 					c.Won(&Quorum{}, func(int) {}, nil)
 				}
-				c.Answered(a.kind, 0, a.Answer, c.Began, wire.GrantLeast, true)
+				c.Answered(0, Command{Kind: a.kind, Mark: c.Began, Life: wire.GrantLeast}, a.Answer, true)
 			}
 			if got := c.Settled()&1 == 1; got != row.want {
 				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
@@ -166,7 +166,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 func TestAWaitThatHasAValueKeepsIt(t *testing.T) {
 	s := New(3, noDrift)
 	in, c := flying(s)
-	c.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	c.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	for _, text := range []string{"first", "second"} {
 		for i := range 3 {
 			s.Value(i, wire.Value{Key: "a", Token: "mine", Holder: "holder", Value: []byte(text), Sure: true})
@@ -198,7 +198,7 @@ func TestValuesForAClaimThatWasGivenUpDoNotCount(t *testing.T) {
 	s.Value(0, value)
 	next := claimOf(in, "next")
 	in.SetClaim(next)
-	next.Answered(wire.Register, 1, wire.Answer{Outcome: wire.Granted}, c.Began, wire.GrantLeast, true)
+	next.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	value.Token = "next"
 	s.Value(1, value)
 	if _, ok := in.ReceivedValue(); ok {

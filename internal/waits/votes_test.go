@@ -17,6 +17,16 @@ func claimOf(in *Inbox, token string) *Claim {
 	return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, 0, 0)
 }
 
+// mastersWhere returns the masters, as bits, of which is reports true.
+func mastersWhere(c *Claim, is func(*atMaster) bool) (masters uint64) {
+	for i := range c.at {
+		if is(&c.at[i]) {
+			masters |= 1 << i
+		}
+	}
+	return masters
+}
+
 func TestVotesThatLastAreCounted(t *testing.T) {
 	const ms = time.Millisecond
 	type v struct {
@@ -47,7 +57,7 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				now := clock.System()
 				in := New(3, tenMillis).Begin("a")
 				c := claimOf(in, "mine")
-				c.Began, c.firstVote, c.gone = began, began.Time(), 0b111
+				c.Began, c.firstVote, c.at[0].void = began, began.Time(), true
 				for i, v := range row.votes {
 					if v.life > 0 {
 						at := now.Time().Add(-v.age)
@@ -57,8 +67,8 @@ func TestVotesThatLastAreCounted(t *testing.T) {
 				now = clock.At(now.Time(), now.Time(), 0)
 				n := c.Count(now, row.most)
 				mine, first, won := n.Mine, n.First, n.Won
-				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.gone != 0 {
-					t.Errorf("votes of %b, the first at %v, gone %b; want votes of %b", mine, first, c.gone, row.mine)
+				if mine != row.mine || first.IsZero() != (row.mine == 0) || c.at[0].void {
+					t.Errorf("votes of %b, the first at %v, void %t; want votes of %b", mine, first, c.at[0].void, row.mine)
 				}
 				if (won != nil) != (row.left > 0) || won != nil && (won.Slots != nil || won.Left != row.left || won.masters != row.masters) {
 					t.Fatalf("the quorum is %+v, want one that lasts for %v and rests on %b", won, row.left, row.masters)
@@ -97,8 +107,8 @@ func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
 			if got := c.at[1].vote; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
 				t.Errorf("%s: the vote is %+v, want %+v", row.name, got, row.want)
 			}
-			if began.IsZero() || c.firstVote != began || c.known != 0b010 {
-				t.Errorf("%s: the first vote was at %v, then at %v, of masters %b", row.name, began, c.firstVote, c.known)
+			if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); began.IsZero() || c.firstVote != began || had != 0b010 {
+				t.Errorf("%s: the first vote was at %v, then at %v, of masters %b", row.name, began, c.firstVote, had)
 			}
 		}
 	})
@@ -147,7 +157,7 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 			default:
 			}
 			select {
-			case <-in.Look:
+			case <-in.Poll:
 				polls = true
 			default:
 			}
@@ -188,24 +198,25 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 			c := claimOf(in, "mine")
 			in.SetClaim(c)
 			for i := range 2 {
-				near := c.Answered(row.kind, i, row.answer, c.Began, time.Second, true)
+				near := c.Answered(i, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
 				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
 					t.Errorf("the claim is near: %v, want %v", near, want)
 				}
 			}
-			if v := c.at[1].vote; v.life != row.life || (c.queued == 0b011) != row.queued {
-				t.Errorf("the vote is %+v, queued %b; want a life of %v, %v", v, c.queued, row.life, row.queued)
+			queued := mastersWhere(c, func(m *atMaster) bool { return m.queued })
+			if v := c.at[1].vote; v.life != row.life || (queued == 0b011) != row.queued {
+				t.Errorf("the vote is %+v, queued %b; want a life of %v, %v", v, queued, row.life, row.queued)
 			}
-			c.Answered(wire.Again, 1, wire.Answer{Err: errors.New("lost")}, c.Began, time.Second, true)
-			if c.queued&0b010 != 0 {
+			c.Answered(1, Command{Kind: wire.Again, Mark: c.Began, Life: time.Second}, wire.Answer{Err: errors.New("lost")}, true)
+			if c.at[1].queued {
 				t.Error("the claim is said to be in a queue although the last answer was lost")
 			}
-			if c.answered != row.queued {
-				t.Errorf("a master has refused the claim: %v, want %v, whatever others answer later", c.answered, row.queued)
+			if c.refused != row.queued {
+				t.Errorf("a master has refused the claim: %v, want %v, whatever others answer later", c.refused, row.queued)
 			}
 			former := claimOf(in, "former") // which the wait has given up
-			former.Answered(row.kind, 1, row.answer, c.Began, time.Second, true)
-			if had := former.known == 0b010; had != (row.answer.Err == nil) {
+			former.Answered(1, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
+			if had := former.at[1].had; had != (row.answer.Err == nil) {
 				t.Errorf("a master has had a claim that was given up: %v", had)
 			}
 		})
@@ -237,7 +248,7 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 			c := claimOf(in, "mine")
 			in.SetClaim(c)
 			for i := range 2 {
-				c.Answered(wire.Register, i, wire.Answer{Outcome: wire.Granted}, c.Began, time.Second, true)
+				c.Answered(i, Command{Kind: wire.Register, Mark: c.Began, Life: time.Second}, wire.Answer{Outcome: wire.Granted}, true)
 			}
 			won := c.Count(clock.System(), 0).Won
 			doubted := -1
@@ -251,13 +262,15 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 			if c.at[0].vote.fence == 99 {
 				t.Error("a lease is granted the lock")
 			}
-			c.Answered(row.kind, row.from, row.answer, clock.System(), time.Second, true)
+			c.Answered(row.from, Command{Kind: row.kind, Mark: clock.System(), Life: time.Second}, row.answer, true)
 			if row.want && doubted != row.from || !row.want && doubted != -1 {
 				t.Errorf("a doubt about master %d, want one: %v", doubted, row.want)
 			}
 			given := claimOf(in, "given up") // it has no lease
-			given.known = 0b111
-			given.Answered(row.kind, row.from, row.answer, clock.System(), time.Second, true)
+			for i := range given.at {
+				given.at[i].had = true
+			}
+			given.Answered(row.from, Command{Kind: row.kind, Mark: clock.System(), Life: time.Second}, row.answer, true)
 		})
 	}
 }

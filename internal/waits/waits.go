@@ -3,7 +3,7 @@
 //
 // The claims that wait for a lock are in the queue of its name on each master. A release grants the lock to the head of the queue, which is the
 // claim that has waited longest, and publishes that to the channel of its client: see Claim. Some releases leave the lock free instead, and
-// tell the head to look.
+// tell the head to poll.
 package waits
 
 import (
@@ -13,12 +13,11 @@ import (
 	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/recent"
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // An Inbox receives the messages for one wait of a Client for a name.
 type Inbox struct {
-	Look chan struct{} // immutable; cap 1: a message asks for a poll
+	Poll chan struct{} // immutable; cap 1: a message asks for a poll
 	News chan struct{} // immutable; cap 1: the votes for the claim have changed
 
 	waits *Waits // immutable
@@ -29,22 +28,19 @@ type Inbox struct {
 	timer  *time.Timer // asks for a poll if too few masters send a message; nil: not running
 	early  time.Time   // when messages from less than a quorum, or grants that do not count, last asked for a poll
 
-	claim *Claim // the claim of the wait; nil: it has none. setClaimLocked changes it
-	steps int    // after how many pauses a master hears of the claim again; noClaim: there is none
-	far   bool   // the claim is far
-	slots bool   // it has had a claim on slots
+	claim  *Claim  // the claim of the wait; nil: it has none. setClaimLocked changes it
+	slots  bool    // it has had a claim on slots
+	values *values // nil: it cannot end with a value, see WantsValue
 
-	// Of a wait that may end with a value, see WantsValue:
-	stood      []string      // by master: what its key held when it executed the registration of the claim, as in wire.Value.Holder
-	registered uint64        // the masters, as bits, that have answered the registration
-	said       []*wire.Value // by master: the last value that it has sent for the claim; nil: none
-	value      *[]byte       // the value that a quorum of masters has sent; nil: there is none
+	// How its claim is counted in the Waits, see placedLocked:
+	steps int  // after how many pauses a master hears of the claim again; noClaim: there is none
+	far   bool // the claim is far
 }
 
 const (
-	// lookAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
+	// pollAnyway is how long after the first message a wait waits for messages from a quorum of masters. A
 	// lock that is free at one master will soon be free at the others.
-	lookAnyway = 2 * time.Millisecond
+	pollAnyway = 2 * time.Millisecond
 	// earlyEvery is how often messages from less than a quorum, and grants that do not count, may ask for a poll. One master can send them
 	// again and again.
 	earlyEvery = 10 * time.Millisecond
@@ -63,8 +59,8 @@ type Waits struct {
 	mu      sync.Mutex // guards what follows
 	byKey   map[string]*Inbox
 	near    []nearClaims        // by master
-	steps   [noClaim + 1]int    // how many claims have these Inbox.steps; of noClaim, the number says nothing
-	far     int                 // how many claims are far
+	steps   [noClaim + 1]int    // how many waits have these Inbox.steps; of noClaim, the number says nothing
+	far     int                 // how many waits have Inbox.far
 	bySlots map[string]*Inbox   // by the token of their claim on slots
 	ended   *recent.Set         // the keys of waits that have ended lately
 	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
@@ -84,7 +80,7 @@ func New(masters int, drift func(time.Duration) time.Duration) *Waits {
 func (s *Waits) Begin(key string) *Inbox {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	in := &Inbox{Look: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, steps: noClaim, tokens: make([]string, s.masters)}
+	in := &Inbox{Poll: make(chan struct{}, 1), News: make(chan struct{}, 1), waits: s, key: key, steps: noClaim, tokens: make([]string, s.masters)}
 	s.byKey[key] = in
 	return in
 }
@@ -128,39 +124,39 @@ func (s *Waits) Freed(i int, key, token string) (expected bool) {
 	}
 	switch {
 	case heard == s.Need:
-		in.lookLocked()
+		in.pollLocked()
 	case heard > s.Need:
 		// The quorum-th message has asked for the poll.
 	case heard == s.Need-1:
 		// One message less than a quorum. While the poll is on its way, the release will have reached one more master. If the first message asked
 		// for the poll, some polls would come too early. If only the quorum-th did, all would come later than necessary. If this one is too early,
 		// the quorum-th message asks for another one.
-		in.lookAfterLocked(0)
+		in.pollAfterLocked(0)
 	default:
 		// There may be no quorum-th message: if several readers leave together, the last of them is another one at
 		// each master, and the messages have several tokens.
-		in.lookAfterLocked(lookAnyway)
+		in.pollAfterLocked(pollAnyway)
 	}
 	return true
 }
 
-// lookAfterLocked asks for a poll after d, or later: when earlyEvery has passed since it last did.
-func (in *Inbox) lookAfterLocked(d time.Duration) {
+// pollAfterLocked asks for a poll after d, or later: when earlyEvery has passed since it last did.
+func (in *Inbox) pollAfterLocked(d time.Duration) {
 	if d = max(d, earlyEvery-time.Since(in.early)); d <= 0 {
 		in.early = time.Now()
-		in.lookLocked()
+		in.pollLocked()
 	} else if in.timer == nil {
 		in.timer = time.AfterFunc(d, func() { in.waits.timeUp(in) })
 	}
 }
 
-// lookLocked asks for a poll.
-func (in *Inbox) lookLocked() {
+// pollLocked asks for a poll.
+func (in *Inbox) pollLocked() {
 	if in.timer != nil {
 		in.timer.Stop()
 		in.timer = nil
 	}
-	poke(in.Look)
+	poke(in.Poll)
 }
 
 // timeUp asks for a poll some time after a message.
@@ -169,7 +165,7 @@ func (s *Waits) timeUp(in *Inbox) {
 	defer s.mu.Unlock()
 	if in.timer != nil { // otherwise a message has asked for it
 		in.early = time.Now()
-		in.lookLocked()
+		in.pollLocked()
 	}
 }
 
