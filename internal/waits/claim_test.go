@@ -1,8 +1,8 @@
 package waits
 
 import (
+	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
@@ -11,147 +11,89 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// The lives may differ by more than an int of 32 bits can say in nanoseconds.
-func TestAMajorityEndsWithItsEarliestVote(t *testing.T) {
-	now := clock.System()
-	in := New(3, noDrift).Begin("a")
-	for _, long := range []time.Duration{time.Second, 3 * time.Second, 10 * time.Second, 7 * 24 * time.Hour} {
-		c := &Claim{inbox: in, at: []atMaster{{vote: vote{mark: now, life: long, slots: theLock}}, {vote: vote{mark: now, life: 400 * time.Millisecond, slots: theLock}}, {}}}
-		m := c.Count(now, 0).Won
-		if m == nil || m.Left != 400*time.Millisecond {
-			t.Errorf("votes for 400ms and %v: a quorum for %v, want 400ms", long, m.Left)
-		}
+func TestAClaimIsFoundByTheKeyOfItsWait(t *testing.T) {
+	s := New(3, noDrift)
+	if c := s.ClaimFor("a"); c != nil {
+		t.Errorf("nobody waits: %v", c)
+	}
+	in := s.Begin("a")
+	c := claimOf(in, "mine")
+	in.SetClaim(c)
+	if got := s.ClaimFor("a"); got != c {
+		t.Errorf("ClaimFor = %v, want the claim", got)
+	}
+	if !s.mu.TryLock() {
+		t.Error("the mutex is locked")
 	}
 }
 
-// A poll that finds the claim gone from the queue, and its key too, is answered while the lease is made.
-func TestAVoteWhoseKeyIsGoneDoesNotCount(t *testing.T) {
-	now := clock.System()
-	gone := wire.Answer{Outcome: wire.Taken, New: true}
+func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
+	before := clock.System()
+	time.Sleep(2 * time.Millisecond)
+	after := func() clock.Reading { return clock.System() }
 	for _, row := range []struct {
-		name   string
-		kind   wire.Kind
-		answer wire.Answer
-		from   int
-		wins   bool
+		name     string
+		g        master.Grant
+		noClaim  bool
+		ended    bool
+		expected bool // this Client has queued for the key
+		votes    bool
+		poll     bool
 	}{
-		{"a master of the quorum", wire.Again, gone, 0, false},
-		{"the answer to the registration comes behind the message", wire.Register, gone, 0, true},
-		{"the claim was still in the queue", wire.Again, wire.Answer{Outcome: wire.Taken}, 0, true},
-		{"a master without a vote", wire.Again, gone, 2, true},
+		{name: "its own", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true, Fence: 70}, expected: true, votes: true},
+		{name: "from before the claim", g: master.Grant{Key: "a", Token: "mine", Mark: before, Sure: true, Fence: 70}, expected: true, votes: true},
+		{name: "of a memory that is not known", g: master.Grant{Key: "a", Token: "mine", Mark: after()}, expected: true, poll: true},
+		{name: "for another claim", g: master.Grant{Key: "a", Token: "former", Mark: after(), Sure: true}, expected: true},
+		{name: "without a claim", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true}, noClaim: true, expected: true},
+		{name: "for another key", g: master.Grant{Key: "b", Token: "mine", Mark: after(), Sure: true}},
+		{name: "for a wait that has ended", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true}, ended: true, expected: true},
+		{name: "for slots of a claim that is not known", g: master.Grant{Key: "a", Token: "mine", Slots: "1", Mark: after(), Sure: true}, expected: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
 			in := s.Begin("a")
-			c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
-			in.SetClaim(c)
-			c.voteLocked(0, vote{mark: now, life: time.Second})
-			c.voteLocked(1, vote{mark: now, life: time.Second})
-			m := c.Count(now, 0).Won
-			c.Answered(row.from, Command{Kind: row.kind, Mark: now, Life: time.Second}, row.answer, true)
-			elsewhere, queued, got := c.Won(m, func(int) {}, nil)
-			if elsewhere|queued != 0 {
-				t.Errorf("a claim on a lock stands elsewhere at %b, and in the queue at %b", elsewhere, queued)
+			c := claimOf(in, "mine")
+			c.G = time.Hour
+			if !row.noClaim {
+				in.SetClaim(c)
 			}
-			if got != row.wins {
-				t.Errorf("the claim wins: %v, want %v", got, row.wins)
+			if row.ended {
+				in.End()
 			}
-			if m := c.Count(now, 0).Won; (m != nil) != row.wins {
-				t.Errorf("a quorum is left: %v, want %v", m != nil, row.wins)
+			if got := s.Granted(1, row.g); got != row.expected {
+				t.Errorf("the grant was expected: %v, want %v", got, row.expected)
 			}
-		})
-	}
-}
-
-// The messages about grants say which claim is the head of each queue now.
-func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
-	for _, row := range []struct {
-		name   string
-		heads  []string
-		token  string
-		differ bool
-	}{
-		{"nothing is known", []string{"", "", "", "", ""}, "", false},
-		{"all agree", []string{"A", "A", "A", "A", "A"}, "A", false},
-		{"all that have told agree", []string{"", "A", "A", "A", ""}, "A", false},
-		{"one differs", []string{"B", "A", "A", "A", ""}, "A", true},
-		{"two of each", []string{"B", "A", "A", "B", ""}, "B", true},
-		{"each has another one", []string{"", "C", "B", "A", "D"}, "C", true},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := New(5, noDrift)
-			in := s.Begin("a")
-			terms := wire.NewTerms("a", time.Second)
-			c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 0, 0)
-			in.SetClaim(c)
-			for i, next := range row.heads {
-				if next != "" {
-					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
-				}
+			told, polls := false, false
+			select {
+			case <-in.News:
+				told = true
+			default:
 			}
-			for range 2 {
-				if b := c.Successor(); b.Token != row.token || b.Differ != row.differ {
-					t.Errorf("Successor = %+v, want %q, %t", b, row.token, row.differ)
-				}
+			select {
+			case <-in.Poll:
+				polls = true
+			default:
+			}
+			v := c.at[1].vote
+			if told != row.votes || (v.life > 0) != row.votes || polls != row.poll {
+				t.Errorf("the vote is %+v, told %v, a poll is due: %v; want a vote: %v, a poll: %v", v, told, polls, row.votes, row.poll)
+			}
+			want := row.g.Mark
+			if c.Began.Time().After(want.Time()) {
+				want = c.Began
+			}
+			if row.votes && (v.mark != want || v.fence != 70) {
+				t.Errorf("the vote is %+v, want one that counts from no time before the claim, with the fence 70", v)
 			}
 		})
 	}
-}
-
-// Only what a master is known to have had can be gone from there.
-func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
-	now := clock.System()
-	s := New(4, noDrift)
-	in := s.Begin("a")
-	c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
-	in.SetClaim(c)
-	c.Answered(0, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, true)
-	c.Answered(1, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, false)
-	c.Answered(2, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken, New: true}, false)
-	c.Answered(3, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Granted}, false)
-	if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); had != 0b1101 {
-		t.Errorf("%b have had it, want 1101", had)
-	}
-}
-
-func TestUnusedGrantsPutAClientBehindOthers(t *testing.T) {
-	var s Unused
-	now, waited := time.Unix(1000, 0), 9*time.Second
-	want := func(when string, want time.Duration) {
-		t.Helper()
-		if got := s.Waited(now, waited); got != want {
-			t.Errorf("%s: a claim counts as having waited for %v, want %v", when, got, want)
-		}
-	}
-	want("no unused grant", waited)
-	registered := now.Add(-time.Millisecond)
-	s.Note(now, registered)
-	want("one unused grant", -time.Second)
-	for range 10 {
-		s.Note(now.Add(time.Millisecond), registered)
-	}
-	want("unused grants of ten other names, of the same stop", -time.Second)
-	now = now.Add(1500 * time.Millisecond)
-	want("half a second after the time behind others", 500*time.Millisecond)
-	s.Note(now, now)
-	want("a second stop", -2*time.Second)
-	for range 10 {
-		now = now.Add(time.Millisecond)
-		s.Note(now, now)
-	}
-	want("many stops", -8*time.Second)
-	now = now.Add(17 * time.Second)
-	want("9s after the time behind others", waited)
-	s.Note(now, now)
-	want("a stop after the Client has run for longer than it was behind", -time.Second)
 }
 
 // The client may have been far, or stopped. The poll says which of the two it was.
 func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	s := New(3, noDrift)
 	in := s.Begin("a")
-	terms := wire.NewTerms("a", time.Second)
-	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "token"}), clock.System(), 400*time.Millisecond, 0, 0)
+	c := claimOf(in, "token")
 	in.SetClaim(c)
 	now := clock.System()
 	time.Sleep(2 * time.Millisecond)
@@ -176,103 +118,258 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	}
 }
 
-// A master that sends such grants again and again must not have all masters polled each time. Each row is a grant that a poll follows.
-func TestGrantsThatDoNotCountWakeAWaitNowAndThen(t *testing.T) {
+func TestOfTwoVotesOfAMasterTheOneThatEndsLaterCounts(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		early := clock.System()
+		time.Sleep(100 * time.Millisecond)
+		late := clock.System()
+		for _, row := range []struct {
+			name          string
+			first, second vote
+			want          vote
+		}{
+			{"the first", vote{mark: early, life: time.Second, fence: 70}, vote{mark: late, life: 400 * time.Millisecond, fence: 71}, vote{mark: early, life: time.Second, fence: 71}},
+			{"the second", vote{mark: early, life: time.Second, fence: 72}, vote{mark: late, life: time.Second, fence: 71}, vote{mark: late, life: time.Second, fence: 72}},
+			{"only one", vote{fence: 70}, vote{mark: early, life: time.Second}, vote{mark: early, life: time.Second, fence: 70}},
+		} {
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
+			c.voteLocked(1, row.first)
+			began := c.firstVote
+			time.Sleep(time.Millisecond)
+			c.voteLocked(1, row.second)
+			if got := c.at[1].vote; got.mark != row.want.mark || got.life != row.want.life || got.fence != row.want.fence {
+				t.Errorf("%s: the vote is %+v, want %+v", row.name, got, row.want)
+			}
+			if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); began.IsZero() || c.firstVote != began || had != 0b010 {
+				t.Errorf("%s: the first vote was at %v, then at %v, of masters %b", row.name, began, c.firstVote, had)
+			}
+		}
+	})
+}
+
+func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
+	const far = wire.Near
 	for _, row := range []struct {
-		name string
-		sure bool
-		age  time.Duration
+		name   string
+		kind   wire.Kind
+		answer wire.Answer
+		life   time.Duration // of the vote; 0: none
+		queued bool
 	}{
-		{"of an unknown memory", false, 0},
-		{"over", true, time.Second},
+		{"granted", wire.Register, wire.Answer{Outcome: wire.Granted}, time.Second, false},
+		{"granted before", wire.Again, wire.Answer{Outcome: wire.Granted, Holds: 300 * time.Millisecond}, 300 * time.Millisecond, false},
+		{"refused", wire.Register, wire.Answer{Outcome: wire.Taken, Holds: time.Hour}, 0, true},
+		{"refused behind several", wire.Register, wire.Answer{Outcome: wire.Taken, Ahead: far}, 0, true},
+		{"a poll behind several", wire.Again, wire.Answer{Outcome: wire.Taken, Ahead: far}, 0, true},
+		{"granted before several", wire.Register, wire.Answer{Outcome: wire.Granted, Ahead: far}, time.Second, false},
+		{"failed", wire.Register, wire.Answer{Err: errors.New("lost")}, 0, false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			bubbletest.Test(t, func(t *testing.T) {
-				s := New(3, noDrift)
-				in := s.Begin("a")
-				c := claimOf(in, "mine")
-				defer in.End()
-				in.SetClaim(c)
-				time.Sleep(row.age)
-				mark := c.Began
-				granted := func() { s.Granted(1, master.Grant{Key: "a", Token: "mine", Mark: mark, Sure: row.sure}) }
-				// polls returns how often a poll is asked for within d, if it is granted the lock each 100 µs for flood.
-				polls := func(flood, d time.Duration) (n int) {
-					for at := time.Duration(0); at < d; at += 100 * time.Microsecond {
-						if at < flood {
-							granted()
-						}
-						select {
-						case <-in.Poll:
-							n++
-						default:
-						}
-						time.Sleep(100 * time.Microsecond)
-						synctest.Wait()
-					}
-					return n
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
+			for i := range 2 {
+				near := c.Answered(i, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
+				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
+					t.Errorf("the claim is near: %v, want %v", near, want)
 				}
-				if n := polls(time.Nanosecond, time.Millisecond); n != 1 {
-					t.Errorf("the first grant wakes the wait %d times within 1 ms, want once", n)
-				}
-				if n := polls(time.Nanosecond, earlyEvery); n != 1 {
-					t.Errorf("another one 1 ms later wakes it %d times within 10 ms, want once", n)
-				}
-				time.Sleep(time.Second)
-				if n := polls(time.Second, time.Second+earlyEvery); n < 50 || n > 101 {
-					t.Errorf("grants in a row wake it %d times in a second, want at most each 10 ms", n)
-				}
-			})
+			}
+			queued := mastersWhere(c, func(m *atMaster) bool { return m.queued })
+			if v := c.at[1].vote; v.life != row.life || (queued == 0b011) != row.queued {
+				t.Errorf("the vote is %+v, queued %b; want a life of %v, %v", v, queued, row.life, row.queued)
+			}
+			c.Answered(1, Command{Kind: wire.Again, Mark: c.Began, Life: time.Second}, wire.Answer{Err: errors.New("lost")}, true)
+			if c.at[1].queued {
+				t.Error("the claim is said to be in a queue although the last answer was lost")
+			}
+			if c.refused != row.queued {
+				t.Errorf("a master has refused the claim: %v, want %v, whatever others answer later", c.refused, row.queued)
+			}
+			former := claimOf(in, "former") // which the wait has given up
+			former.Answered(1, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
+			if had := former.at[1].had; had != (row.answer.Err == nil) {
+				t.Errorf("a master has had a claim that was given up: %v", had)
+			}
 		})
 	}
 }
 
-// A message about a slot names the token only. So the claims on slots are kept by their tokens, for as long as they can be granted some.
-func TestClaimsOnSlotsAreKeptUntilTheyEnd(t *testing.T) {
+// Only what a master is known to have had can be gone from there.
+func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	now := clock.System()
-	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
+	s := New(4, noDrift)
+	in := s.Begin("a")
+	c := in.NewClaim(new(master.SentClaim), now, 0, 0, 0)
+	in.SetClaim(c)
+	c.Answered(0, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, true)
+	c.Answered(1, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken}, false)
+	c.Answered(2, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Taken, New: true}, false)
+	c.Answered(3, Command{Kind: wire.Register, Mark: now, Life: time.Second}, wire.Answer{Outcome: wire.Granted}, false)
+	if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); had != 0b1101 {
+		t.Errorf("%b have had it, want 1101", had)
+	}
+}
+
+// Once the claim has become a lease, a late poll may show that a master had lost the key: see Answered.
+func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
+	gone, lost := wire.Answer{Outcome: wire.Taken, New: true}, wire.Answer{Err: errors.New("lost")}
 	for _, row := range []struct {
-		name string
-		end  func(in *Inbox, c *Claim)
+		name   string
+		kind   wire.Kind
+		from   int // master 2 has never had the claim
+		answer wire.Answer
+		want   bool
 	}{
-		{"it is given up", func(in *Inbox, _ *Claim) { in.SetClaim(nil) }},
-		{"another one follows", func(in *Inbox, _ *Claim) { in.SetClaim(claimOf(in, "next")) }},
-		{"it has won", func(in *Inbox, c *Claim) {
-			q := c.Count(now, 0).Won
-			c.Won(q, func(int) {}, func(int) {})
-		}},
+		{"a key that is gone", wire.Again, 0, gone, true},
+		{"an answer that was lost", wire.Again, 0, lost, true},
+		{"a key that is there", wire.Again, 0, wire.Answer{Outcome: wire.Granted, Holds: time.Second}, false},
+		{"a registration", wire.Register, 0, gone, false},
+		{"a registration whose answer was lost", wire.Register, 0, lost, false},
+		{"a renewal whose answer was lost", wire.Renew, 0, lost, false},
+		{"a master that has never had the claim", wire.Again, 2, gone, false},
+		{"the lost answer of a master that has never had the claim", wire.Again, 2, lost, false},
 	} {
-		s := New(3, noDrift)
-		in := s.Begin("a")
-		c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8)
-		in.SetClaim(c)
-		c.voteLocked(0, vote{mark: now, life: time.Minute, slots: []int{5}})
-		c.voteLocked(1, vote{mark: now, life: time.Minute, slots: []int{5}})
-		c.voteLocked(1, vote{mark: now, life: time.Hour}) // for no slot
-		if got := c.at[1].vote; got.life != time.Minute || len(got.slots) != 1 {
-			t.Errorf("a vote for no slot counts: %+v", got)
-		}
-		if s.bySlots["T"] != in {
-			t.Errorf("%s: before that, it is not found", row.name)
-		}
-		if row.end(in, c); len(s.bySlots) != 0 {
-			t.Errorf("%s, and %d claims are kept", row.name, len(s.bySlots))
+		t.Run(row.name, func(t *testing.T) {
+			s := New(3, noDrift)
+			in := s.Begin("a")
+			c := claimOf(in, "mine")
+			in.SetClaim(c)
+			for i := range 2 {
+				c.Answered(i, Command{Kind: wire.Register, Mark: c.Began, Life: time.Second}, wire.Answer{Outcome: wire.Granted}, true)
+			}
+			won := c.Count(clock.System(), 0).Won
+			doubted := -1
+			if won == nil {
+				t.Fatal("there is no quorum")
+			}
+			if _, _, ok := c.Won(won, func(i int) { doubted = i }, nil); !ok {
+				t.Fatal("the claim does not win")
+			}
+			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true, Fence: 99})
+			if c.at[0].vote.fence == 99 {
+				t.Error("a lease is granted the lock")
+			}
+			c.Answered(row.from, Command{Kind: row.kind, Mark: clock.System(), Life: time.Second}, row.answer, true)
+			if row.want && doubted != row.from || !row.want && doubted != -1 {
+				t.Errorf("a doubt about master %d, want one: %v", doubted, row.want)
+			}
+			given := claimOf(in, "given up") // it has no lease
+			for i := range given.at {
+				given.at[i].had = true
+			}
+			given.Answered(row.from, Command{Kind: row.kind, Mark: clock.System(), Life: time.Second}, row.answer, true)
+		})
+	}
+}
+
+func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
+	in := New(3, noDrift).Begin("a")
+	claimOf(in, "mine").Counted()
+	select {
+	case <-in.News:
+	default:
+		t.Error("it is not told")
+	}
+}
+
+// The messages about grants say which claim is the head of each queue now.
+func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		heads  []string
+		token  string
+		differ bool
+	}{
+		{"nothing is known", []string{"", "", "", "", ""}, "", false},
+		{"all agree", []string{"A", "A", "A", "A", "A"}, "A", false},
+		{"all that have told agree", []string{"", "A", "A", "A", ""}, "A", false},
+		{"one differs", []string{"B", "A", "A", "A", ""}, "A", true},
+		{"two of each", []string{"B", "A", "A", "B", ""}, "B", true},
+		{"each has another one", []string{"", "C", "B", "A", "D"}, "C", true},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			s := New(5, noDrift)
+			in := s.Begin("a")
+			c := claimOf(in, "token")
+			in.SetClaim(c)
+			for i, next := range row.heads {
+				if next != "" {
+					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
+				}
+			}
+			for range 2 {
+				if b := c.Successor(); b.Token != row.token || b.Differ != row.differ {
+					t.Errorf("Successor = %+v, want %q, %t", b, row.token, row.differ)
+				}
+			}
+		})
+	}
+}
+
+func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
+	register, poll := wire.Register, wire.Again
+	type answer struct {
+		kind wire.Kind
+		wire.Answer
+	}
+	taken, granted := wire.Answer{Outcome: wire.Taken, New: true}, wire.Answer{Outcome: wire.Granted, Holds: 1}
+	for _, row := range []struct {
+		name    string
+		sent    int // registrations and polls
+		answers []answer
+		want    bool
+	}{
+		{"the registration was answered", 1, []answer{{register, taken}}, true},
+		{"it was not", 1, nil, false},
+		{"the registration and a poll were", 2, []answer{{register, taken}, {poll, granted}}, true},
+		{"a poll was not", 2, []answer{{register, taken}}, false},
+		{"renewals do not count", 1, []answer{{register, taken}, {wire.Renew, granted}}, true},
+		{"a poll was lost", 2, []answer{{register, taken}, {poll, wire.Answer{Err: errors.New("lost")}}}, false},
+		{"a poll did not find the claim", 2, []answer{{register, taken}, {poll, taken}}, false},
+		{"a poll set the key", 2, []answer{{register, taken}, {poll, wire.Answer{Outcome: wire.Granted, New: true}}}, false},
+	} {
+		for _, won := range []bool{false, true} { // before the last answer
+			s := New(1, noDrift)
+			_, c := flying(s)
+			for range row.sent {
+				c.Sent()
+			}
+			for i, a := range row.answers {
+				if won && i == len(row.answers)-1 {
+					c.Won(&Quorum{}, func(int) {}, nil)
+				}
+				c.Answered(0, Command{Kind: a.kind, Mark: c.Began, Life: wire.GrantLeast}, a.Answer, true)
+			}
+			if got := c.Settled()&1 == 1; got != row.want {
+				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
+			}
 		}
 	}
 }
 
-func TestAClaimIsFoundByTheKeyOfItsWait(t *testing.T) {
-	s := New(3, noDrift)
-	if c := s.ClaimFor("a"); c != nil {
-		t.Errorf("nobody waits: %v", c)
+// What polls of one master find is told once. A master that fails has found nothing.
+func TestAPollOfOneMasterFindsTheKeyFree(t *testing.T) {
+	p, now := newPlaced(t), clock.System()
+	for i, a := range []wire.Answer{
+		{Outcome: wire.Taken, Standing: "holder"},
+		{Outcome: wire.Taken},
+		{Err: errTest},
+		{Outcome: wire.Granted, Holds: time.Second},
+		{Outcome: wire.Taken, Standing: wire.ReadersMarker},
+	} {
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second, One: true}, a, true)
 	}
-	in := s.Begin("a")
-	c := claimOf(in, "mine")
-	in.SetClaim(c)
-	if got := s.ClaimFor("a"); got != c {
-		t.Errorf("ClaimFor = %v, want the claim", got)
+	if got := p.c.FoundFree(); got != 1<<1 {
+		t.Errorf("the key is free at the masters %b, want %b", got, 1<<1)
 	}
-	if !s.mu.TryLock() {
-		t.Error("the mutex is locked")
+	if got := p.c.FoundFree(); got != 0 {
+		t.Errorf("asked again, the key is free at the masters %b, want none", got)
+	}
+	for i, want := range []string{"holder", "", "", "", wire.ReadersMarker} {
+		if v := p.c.Standing()[i]; v.Standing != want || v.Readers != (want == wire.ReadersMarker) {
+			t.Errorf("master %d holds %q, readers %v; want %q", i, v.Standing, v.Readers, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/quorum"
+	"github.com/redlock-go/redlock/internal/wire"
 )
 
 type backOffFunc func() time.Duration
@@ -59,6 +60,27 @@ func TestAPauseEndsWhenTheKeysExpire(t *testing.T) {
 	} {
 		if got := NotPast(row.d, row.left, row.elapsed, group); got < row.least || got > row.most {
 			t.Errorf("NotPast(%v, %v, %v) = %v, want %v to %v", row.d, row.left, row.elapsed, got, row.least, row.most)
+		}
+	}
+}
+
+func TestFreeAfterIsWhenTheKeysOfAQuorumHaveExpired(t *testing.T) {
+	const ms = time.Millisecond
+	for _, row := range []struct {
+		name  string
+		votes []quorum.Vote
+		want  time.Duration
+		known bool
+	}{
+		{"the second of three", []quorum.Vote{refused(300*ms, "A"), refused(80*ms, "A"), refused(90*ms, "A")}, 90 * ms, true},
+		{"one is ours", []quorum.Vote{refused(300*ms, "A"), granted(), refused(90*ms, "A")}, 90 * ms, true},
+		{"a quorum is ours", []quorum.Vote{granted(), granted(), refused(90*ms, "A")}, 0, true},
+		{"one is not known", []quorum.Vote{refused(wire.Unknown, "A"), refused(80*ms, "A"), refused(90*ms, "A")}, 90 * ms, true},
+		{"too few are known", []quorum.Vote{refused(wire.Unknown, "A"), refused(80*ms, "A"), failed(90*ms, "A")}, 0, false},
+		{"too few have answered", []quorum.Vote{{}, {}, refused(90*ms, "A")}, 0, false},
+	} {
+		if got, known := FreeAfter(row.votes); got != row.want || known != row.known {
+			t.Errorf("%s: FreeAfter = %v, %v, want %v, %v", row.name, got, known, row.want, row.known)
 		}
 	}
 }

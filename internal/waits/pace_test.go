@@ -5,10 +5,62 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
+
+// A claim that is far is told when it becomes near. So it polls seldom.
+func TestAFarClaimPollsSeldom(t *testing.T) {
+	const ms = time.Millisecond
+	as := func(d time.Duration) time.Duration { return d }
+	listening(t, func(t *testing.T, group *quorum.Group) {
+		for _, row := range []struct {
+			name     string
+			slots    bool // eight claims are near
+			ahead    int
+			first    bool
+			want     time.Duration // on average
+			far, one bool
+		}{
+			{"the head", false, 0, false, 0, false, false},
+			{"first, and it may be near soon", false, 30, true, 200 * ms, true, false},
+			{"first", false, 76, true, 1000 * ms, true, false},
+			{"then", false, 30, false, 2000 * ms, true, true},
+			{"then, with fewer ahead", false, 3, false, 300 * ms, true, true},
+			{"on slots, among the first three", true, 2, false, 0, false, false},
+			{"on slots, near and first", true, 7, true, 500 * ms, true, false},
+			{"on slots, near", true, 7, false, 500 * ms, true, false},
+			{"on slots, nearer", true, 4, false, 400 * ms, true, false},
+			{"on slots, far and first", true, 76, true, 1000 * ms, true, false},
+			{"on slots, first, and it may be near soon", true, 8, true, 200 * ms, true, false},
+			{"on slots, far", true, 8, false, 800 * ms, true, false},
+			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
+		} {
+			at := clock.System()
+			in := New(3, noDrift).Begin("a")
+			c := claimOf(in, "mine")
+			if row.slots {
+				c = permitsOf(in, "T", at, 1, 8)
+			}
+			in.SetClaim(c)
+			for i := range 3 {
+				refuse(c, i, row.ahead, at)
+			}
+			least, most := row.want*3/4, row.want*5/4
+			if row.want == 0 {
+				least, most = Step/2, Step*3/2
+			}
+			for range 20 { // a part of it is random
+				p := NewPace(group, Step)
+				p.One = !row.one
+				p.Pause(c, at, row.first, as)
+				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far != row.far || p.One != row.one {
+					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far, p.One, least, most, row.far, row.one)
+				}
+			}
+		}
+	})
+}
 
 // A claim whose registration is a young mark of a grant is not told that it becomes near. So it must expect that.
 func TestAClaimThatIsNotToldThatItIsNearExpectsIt(t *testing.T) {
@@ -80,67 +132,6 @@ func TestAFarClaimPollsAMasterTheLessOftenTheMoreAreAhead(t *testing.T) {
 	}
 }
 
-// granted returns the vote of a master that has granted a command.
-func granted() quorum.Vote { return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted}} }
-
-// refused returns the vote of a master where another token stands.
-func refused(left time.Duration, standing string) quorum.Vote {
-	return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Left: left, Standing: standing}}
-}
-
-// failed returns the vote of a master that has not said whose the key is.
-func failed(left time.Duration, standing string) quorum.Vote {
-	return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Missing, Left: left, Standing: standing}}
-}
-
-func TestFreeAfterIsWhenTheKeysOfAQuorumHaveExpired(t *testing.T) {
-	const ms = time.Millisecond
-	for _, row := range []struct {
-		name  string
-		votes []quorum.Vote
-		want  time.Duration
-		known bool
-	}{
-		{"the second of three", []quorum.Vote{refused(300*ms, "A"), refused(80*ms, "A"), refused(90*ms, "A")}, 90 * ms, true},
-		{"one is ours", []quorum.Vote{refused(300*ms, "A"), granted(), refused(90*ms, "A")}, 90 * ms, true},
-		{"a quorum is ours", []quorum.Vote{granted(), granted(), refused(90*ms, "A")}, 0, true},
-		{"one is not known", []quorum.Vote{refused(wire.Unknown, "A"), refused(80*ms, "A"), refused(90*ms, "A")}, 90 * ms, true},
-		{"too few are known", []quorum.Vote{refused(wire.Unknown, "A"), refused(80*ms, "A"), failed(90*ms, "A")}, 0, false},
-		{"too few have answered", []quorum.Vote{{}, {}, refused(90*ms, "A")}, 0, false},
-	} {
-		if got, known := FreeAfter(row.votes); got != row.want || known != row.known {
-			t.Errorf("%s: FreeAfter = %v, %v, want %v, %v", row.name, got, known, row.want, row.known)
-		}
-	}
-}
-
-func TestTheRivalIsTheTokenThatMostMastersName(t *testing.T) {
-	for _, row := range []struct {
-		name    string
-		votes   []quorum.Vote
-		mine    uint64
-		rival   string
-		keys    int
-		without uint64 // masters where another token than A is in the way
-		reads   bool
-	}{
-		{"nobody", []quorum.Vote{granted(), {}, refused(0, "")}, 0, "", 0, 0b100, false},
-		{"the token at most masters", []quorum.Vote{refused(0, "B"), refused(0, "A"), refused(0, "A")}, 0, "A", 2, 0b001, false},
-		{"the smallest of two", []quorum.Vote{refused(0, "B"), refused(0, "A"), {}}, 0, "A", 1, 0b001, false},
-		{"masters that have voted for the claim since", []quorum.Vote{refused(0, "B"), refused(0, "B"), refused(0, "C")}, 0b011, "C", 1, 0b111, false},
-		{"a master that has not refused", []quorum.Vote{failed(0, "B"), refused(0, "A"), {Answer: refused(0, "B").Answer}}, 0, "A", 1, 0, false},
-		{"readers, beside a claim of a writer", []quorum.Vote{refused(0, wire.ReadersMarker), refused(0, wire.ReadersMarker), refused(0, "A")}, 0, wire.ReadersMarker, 2, 0b011, false},
-		{"readers, beside that of a reader", []quorum.Vote{refused(0, wire.ReadersMarker), refused(0, wire.ReadersMarker), refused(0, "A")}, 0, "A", 1, 0b011, true},
-	} {
-		if rival, keys := Rival(row.votes, row.mine, row.reads); rival != row.rival || keys != row.keys {
-			t.Errorf("%s: Rival = %q, %d, want %q, %d", row.name, rival, keys, row.rival, row.keys)
-		}
-		if got := Without(row.votes, "A"); got != row.without {
-			t.Errorf("%s: Without = %b, want %b", row.name, got, row.without)
-		}
-	}
-}
-
 // The group of these tests has no master: so the distance is 0, nothing is random, and no claim is far.
 func TestAClaimWithVotesAsksSoonWhoHasTheOtherKeys(t *testing.T) {
 	at := time.Unix(1000, 0)
@@ -186,17 +177,16 @@ func TestAClaimWithVotesAsksSoonWhoHasTheOtherKeys(t *testing.T) {
 			t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far, p.One, steps)
 		}
 	}
-	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	permit := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now(), time.Minute, 1, 8)
+	permit := permitsOf(in, "T", now(), 1, 8)
 	pauses(c, 1)
 	for _, c := range []*Claim{c, permit} {
 		for i := range 2 {
-			c.Answered(i, Command{Kind: wire.Again, Mark: now(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 20}, true)
+			refuse(c, i, 20, now())
 		}
 	}
 	pauses(c, followSteps) // others watch the keys, too
 	for i := range 2 {
-		c.Answered(i, Command{Kind: wire.Again, Mark: now(), Life: time.Second}, wire.Answer{Outcome: wire.Taken, Ahead: 1}, true)
+		refuse(c, i, 1, now())
 	}
 	pauses(c, behindSteps) // the head watches them
 	pauses(permit, 1)
@@ -207,9 +197,8 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := clock.At(at, at, 0)
 	as := func(d time.Duration) time.Duration { return d }
-	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	slots := func(in *Inbox) *Claim {
-		return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8)
+		return permitsOf(in, "T", now, 1, 8)
 	}
 	lock := func(in *Inbox) *Claim { return claimOf(in, "mine") }
 	for _, row := range []struct {
@@ -238,7 +227,7 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 			c := row.claim(in)
 			in.SetClaim(c)
 			for i := range 3 {
-				c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
+				refuse(c, i, row.ahead, now)
 			}
 			c.passed, c.returned = row.passed, row.returned
 			p := NewPace(quorum.NewGroup(nil), Step)
@@ -261,7 +250,6 @@ func TestAClaimThatWasFarPollsSoon(t *testing.T) {
 func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 	at := time.Unix(1000, 0)
 	now := clock.At(at, at, 0)
-	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
 	in := New(3, noDrift).Begin("a")
 	for _, row := range []struct {
 		name   string
@@ -269,8 +257,8 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		voters int
 		split  bool
 	}{
-		{"on slots", in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8), 3, true},
-		{"on slots, with a vote to come", in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), now, time.Minute, 1, 8), 2, false},
+		{"on slots", permitsOf(in, "T", now, 1, 8), 3, true},
+		{"on slots, with a vote to come", permitsOf(in, "T", now, 1, 8), 2, false},
 		{"on a lock", claimOf(in, "mine"), 3, false},
 	} {
 		in.SetClaim(row.claim)
@@ -296,22 +284,6 @@ func TestAClaimOnSlotsWithSplitVotesAimsOnce(t *testing.T) {
 		p.Registered(2 * time.Second)
 		if p.Split || p.turnaround != 2*time.Second {
 			t.Errorf("%s: of a new claim, the votes are split: %t, and the last turn took %v", row.name, p.Split, p.turnaround)
-		}
-	}
-}
-
-// A Client whose claims are all far is expected to say less often that it runs.
-func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
-	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
-		s := New(5, noDrift)
-		in := s.Begin("a")
-		c := claimOf(in, "mine")
-		in.SetClaim(c)
-		for i := range 5 {
-			c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
-		}
-		if _, far := s.Patience(quorum.NewGroup(nil), Step); far != time.Duration(row.want)*Step*5/4 {
-			t.Errorf("with %d ahead, it is unheard for %v, want %d pauses and a quarter", row.ahead, far, row.want)
 		}
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redlock-go/redlock/internal/clock"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -14,8 +12,7 @@ import (
 func flying(s *Waits) (*Inbox, *Claim) {
 	in := s.Begin("a")
 	in.WantsValue()
-	terms := wire.NewTerms("a", 0)
-	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	c := claimOf(in, "mine")
 	in.SetClaim(c)
 	return in, c
 }
@@ -86,8 +83,7 @@ func TestAQuorumOfMastersMustSendTheSameValue(t *testing.T) {
 func TestAWaitForALockTakesNoValue(t *testing.T) {
 	s := New(3, noDrift)
 	in := s.Begin("a")
-	terms := wire.NewTerms("a", 0)
-	c := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	c := claimOf(in, "mine")
 	in.SetClaim(c)
 	c.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	for i := range 3 {
@@ -103,8 +99,7 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	s := New(3, noDrift)
 	in, c := flying(s)
 	c.Answered(1, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
-	terms := wire.NewTerms("a", 0)
-	next := in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "next", Grant: wire.GrantLeast}), clock.System(), wire.GrantLeast, 0, 0)
+	next := claimOf(in, "next")
 	in.SetClaim(next)
 	c.Answered(2, Command{Kind: wire.Register, Mark: c.Began, Life: wire.GrantLeast}, wire.Answer{Outcome: wire.Granted}, true)
 	for i := range 3 {
@@ -119,47 +114,6 @@ func TestTheRegistrationOfAnEarlierClaimDoesNotCount(t *testing.T) {
 	}
 	if _, ok := in.ReceivedValue(); ok {
 		t.Error("a value was taken without a claim")
-	}
-}
-
-func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
-	register, poll := wire.Register, wire.Again
-	type answer struct {
-		kind wire.Kind
-		wire.Answer
-	}
-	taken, granted := wire.Answer{Outcome: wire.Taken, New: true}, wire.Answer{Outcome: wire.Granted, Holds: 1}
-	for _, row := range []struct {
-		name    string
-		sent    int // registrations and polls
-		answers []answer
-		want    bool
-	}{
-		{"the registration was answered", 1, []answer{{register, taken}}, true},
-		{"it was not", 1, nil, false},
-		{"the registration and a poll were", 2, []answer{{register, taken}, {poll, granted}}, true},
-		{"a poll was not", 2, []answer{{register, taken}}, false},
-		{"renewals do not count", 1, []answer{{register, taken}, {wire.Renew, granted}}, true},
-		{"a poll was lost", 2, []answer{{register, taken}, {poll, wire.Answer{Err: errors.New("lost")}}}, false},
-		{"a poll did not find the claim", 2, []answer{{register, taken}, {poll, taken}}, false},
-		{"a poll set the key", 2, []answer{{register, taken}, {poll, wire.Answer{Outcome: wire.Granted, New: true}}}, false},
-	} {
-		for _, won := range []bool{false, true} { // before the last answer
-			s := New(1, noDrift)
-			_, c := flying(s)
-			for range row.sent {
-				c.Sent()
-			}
-			for i, a := range row.answers {
-				if won && i == len(row.answers)-1 {
-					c.Won(&Quorum{}, func(int) {}, nil)
-				}
-				c.Answered(0, Command{Kind: a.kind, Mark: c.Began, Life: wire.GrantLeast}, a.Answer, true)
-			}
-			if got := c.Settled()&1 == 1; got != row.want {
-				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
-			}
-		}
 	}
 }
 

@@ -78,6 +78,33 @@ func TestAClaimThatCannotWinBacksOff(t *testing.T) {
 	}
 }
 
+func TestTheRivalIsTheTokenThatMostMastersName(t *testing.T) {
+	for _, row := range []struct {
+		name    string
+		votes   []quorum.Vote
+		mine    uint64
+		rival   string
+		keys    int
+		without uint64 // masters where another token than A is in the way
+		reads   bool
+	}{
+		{"nobody", []quorum.Vote{granted(), {}, refused(0, "")}, 0, "", 0, 0b100, false},
+		{"the token at most masters", []quorum.Vote{refused(0, "B"), refused(0, "A"), refused(0, "A")}, 0, "A", 2, 0b001, false},
+		{"the smallest of two", []quorum.Vote{refused(0, "B"), refused(0, "A"), {}}, 0, "A", 1, 0b001, false},
+		{"masters that have voted for the claim since", []quorum.Vote{refused(0, "B"), refused(0, "B"), refused(0, "C")}, 0b011, "C", 1, 0b111, false},
+		{"a master that has not refused", []quorum.Vote{failed(0, "B"), refused(0, "A"), {Answer: refused(0, "B").Answer}}, 0, "A", 1, 0, false},
+		{"readers, beside a claim of a writer", []quorum.Vote{refused(0, wire.ReadersMarker), refused(0, wire.ReadersMarker), refused(0, "A")}, 0, wire.ReadersMarker, 2, 0b011, false},
+		{"readers, beside that of a reader", []quorum.Vote{refused(0, wire.ReadersMarker), refused(0, wire.ReadersMarker), refused(0, "A")}, 0, "A", 1, 0b011, true},
+	} {
+		if rival, keys := Rival(row.votes, row.mine, row.reads); rival != row.rival || keys != row.keys {
+			t.Errorf("%s: Rival = %q, %d, want %q, %d", row.name, rival, keys, row.rival, row.keys)
+		}
+		if got := Without(row.votes, "A"); got != row.without {
+			t.Errorf("%s: Without = %b, want %b", row.name, got, row.without)
+		}
+	}
+}
+
 // For each way in which the tokens of three clients can stand in two slots of three masters: in each slot that is nobody's, one claim is the
 // best, and it aims.
 func TestOfClaimsOnSlotsWithSplitVotesOneAims(t *testing.T) {

@@ -14,6 +14,56 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
+// claimOf returns a claim with this token on the key "a", and with a g of 400 ms.
+func claimOf(in *Inbox, token string) *Claim {
+	terms := wire.NewTerms("a", time.Second)
+	return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), clock.System(), 400*time.Millisecond, 0, 0)
+}
+
+// permitsOf returns a claim with this token on n slots of the semaphore "a", which has a limit, and with a g of a minute.
+func permitsOf(in *Inbox, token string, began clock.Reading, n, limit int) *Claim {
+	terms := wire.NewSlotTerms("a", limit, n, time.Minute)
+	return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: token}), began, time.Minute, n, limit)
+}
+
+// refuse has master i answer a poll that was sent at a time: so many are ahead of the claim.
+func refuse(c *Claim, i, ahead int, sent clock.Reading) {
+	c.Answered(i, Command{Kind: wire.Again, Mark: sent}, wire.Answer{Outcome: wire.Taken, Ahead: ahead}, true)
+}
+
+func noDrift(time.Duration) time.Duration { return 0 }
+
+func tenMillis(time.Duration) time.Duration { return 10 * time.Millisecond }
+
+// mastersWhere returns the masters, as bits, of which is reports true.
+func mastersWhere(c *Claim, is func(*atMaster) bool) (masters uint64) {
+	for i := range c.at {
+		if is(&c.at[i]) {
+			masters |= 1 << i
+		}
+	}
+	return masters
+}
+
+var errTest = redisError("down")
+
+type redisError string
+
+func (e redisError) Error() string { return string(e) }
+
+// granted returns the vote of a master that has granted a command.
+func granted() quorum.Vote { return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Granted}} }
+
+// refused returns the vote of a master where another token stands.
+func refused(left time.Duration, standing string) quorum.Vote {
+	return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Taken, Left: left, Standing: standing}}
+}
+
+// failed returns the vote of a master that has not said whose the key is.
+func failed(left time.Duration, standing string) quorum.Vote {
+	return quorum.Vote{In: true, Answer: wire.Answer{Outcome: wire.Missing, Left: left, Standing: standing}}
+}
+
 type every time.Duration
 
 func (e every) NextBackOff() time.Duration { return time.Duration(e) }
@@ -77,59 +127,5 @@ func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 			time.Sleep(time.Millisecond)
 		}
 		f(t, group)
-	})
-}
-
-// A claim that is far is told when it becomes near. So it polls seldom.
-func TestAFarClaimPollsSeldom(t *testing.T) {
-	const ms = time.Millisecond
-	terms := wire.NewSlotTerms("a", 8, 1, time.Minute)
-	as := func(d time.Duration) time.Duration { return d }
-	listening(t, func(t *testing.T, group *quorum.Group) {
-		for _, row := range []struct {
-			name     string
-			slots    bool // eight claims are near
-			ahead    int
-			first    bool
-			want     time.Duration // on average
-			far, one bool
-		}{
-			{"the head", false, 0, false, 0, false, false},
-			{"first, and it may be near soon", false, 30, true, 200 * ms, true, false},
-			{"first", false, 76, true, 1000 * ms, true, false},
-			{"then", false, 30, false, 2000 * ms, true, true},
-			{"then, with fewer ahead", false, 3, false, 300 * ms, true, true},
-			{"on slots, among the first three", true, 2, false, 0, false, false},
-			{"on slots, near and first", true, 7, true, 500 * ms, true, false},
-			{"on slots, near", true, 7, false, 500 * ms, true, false},
-			{"on slots, nearer", true, 4, false, 400 * ms, true, false},
-			{"on slots, far and first", true, 76, true, 1000 * ms, true, false},
-			{"on slots, first, and it may be near soon", true, 8, true, 200 * ms, true, false},
-			{"on slots, far", true, 8, false, 800 * ms, true, false},
-			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
-		} {
-			at := clock.System()
-			in := New(3, noDrift).Begin("a")
-			c := claimOf(in, "mine")
-			if row.slots {
-				c = in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "T"}), at, time.Minute, 1, 8)
-			}
-			in.SetClaim(c)
-			for i := range 3 {
-				c.Answered(i, Command{Kind: wire.Again, Mark: at, Life: time.Minute}, wire.Answer{Outcome: wire.Taken, Ahead: row.ahead}, true)
-			}
-			least, most := row.want*3/4, row.want*5/4
-			if row.want == 0 {
-				least, most = Step/2, Step*3/2
-			}
-			for range 20 { // a part of it is random
-				p := NewPace(group, Step)
-				p.One = !row.one
-				p.Pause(c, at, row.first, as)
-				if d := p.poll.Sub(at.Time()); d < least || d > most || p.Far != row.far || p.One != row.one {
-					t.Errorf("%s, with %d ahead: it polls after %v, far %t, one %t; want %v to %v, %t, %t", row.name, row.ahead, d, p.Far, p.One, least, most, row.far, row.one)
-				}
-			}
-		}
 	})
 }
