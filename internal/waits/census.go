@@ -8,9 +8,9 @@ import (
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
-// Waiting, Calm and Patience concern all claims of a Client, and are called for each message and each call of a script. If they looked at each wait, n
-// waits would take n² steps. So what they tell is kept up to date, in Waits.near, Waits.steps and Waits.far. What is counted there of a wait or a claim is
-// noted, so that it can be taken out again: Inbox.steps, Inbox.far and atMaster.listed.
+// Waiting, Calm and Patience concern all claims of a Client, and are called for each message and each call of a script. If they looked at each
+// wait, n waits would take n² steps. So what they tell is kept up to date, in Waits.near, Waits.steps and Waits.far. What is counted there of a
+// wait or a claim is noted, so that it can be taken out again: Inbox.steps, Inbox.far and atMaster.listed.
 
 // noClaim is in the place of Inbox.steps where a wait has no claim. All pauses are shorter.
 const noClaim = farMost + 1
@@ -21,7 +21,7 @@ func (in *Inbox) placedLocked() {
 	s.countLocked(in, -1)
 	in.steps, in.far = noClaim, false
 	if c != nil {
-		in.steps, in.far = s.stepsOf(c)
+		in.steps, in.far = s.stepsLocked(c)
 		for i := range s.near {
 			s.nearLocked(i, c, c.places.near(i))
 		}
@@ -37,8 +37,8 @@ func (s *Waits) countLocked(in *Inbox, by int) {
 	}
 }
 
-// stepsOf returns after how many pauses of a near claim a master hears of a claim again, and reports whether it is far.
-func (s *Waits) stepsOf(c *Claim) (n int, far bool) {
+// stepsLocked returns after how many steps a master hears of a claim again, and reports whether it is far.
+func (s *Waits) stepsLocked(c *Claim) (n int, far bool) {
 	n = c.places.ahead()
 	switch far = n >= c.places.front; {
 	case !c.refused:
@@ -96,7 +96,7 @@ func (s *Waits) Calm() bool {
 	return s.far > 0 && s.far == len(s.byKey)
 }
 
-// soonestLocked returns after how many pauses of a near claim a master hears again of the claim of this Client that polls most often; 0: no claim waits.
+// soonestLocked returns after how many steps a master hears again of the claim of this Client that polls most often; 0: no claim waits.
 func (s *Waits) soonestLocked() int {
 	for n, claims := range s.steps[:noClaim] {
 		if claims > 0 {

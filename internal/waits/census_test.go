@@ -177,7 +177,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 					calm = false
 					continue
 				}
-				n, far := s.stepsOf(c)
+				n, far := s.stepsLocked(c)
 				calm = calm && far
 				if least < 0 || n < least {
 					least = n

@@ -171,7 +171,7 @@ func (s *Waits) Granted(i int, g master.Grant) (expected bool) {
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
 // higher one counts, since a master's fences rise.
 func (c *Claim) voteLocked(i int, v vote) {
-	if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
+	if v.slots = c.aimedLocked(v.slots); len(v.slots) == 0 {
 		return
 	}
 	old := &c.at[i].vote

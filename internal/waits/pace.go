@@ -37,8 +37,8 @@ const (
 )
 
 // A Pace says when the claims of a wait are sent again: when the next poll is due, and when a claim with votes asks who has the other
-// keys. It is used by the goroutine that waits: Registered for each claim; for each round Sent, then Pause or PollAfter when it is over, then Next
-// until a round is due.
+// keys. It is used by the goroutine that waits: Registered for each claim; for each round Sent, then Pause or PollAfter when it is over, then
+// Next until a round is due.
 //
 // notPast, an argument of Next and Pause, returns a pause, or a shorter one that ends when the key is due to expire.
 type Pace struct {
@@ -119,8 +119,8 @@ func (p *Pace) firstPoll(c *Claim, ahead int) time.Duration {
 	return min(d, lateFirst*p.step)
 }
 
-// soonAhead is behind how many others a claim may be untold if it is not known how long turns take. Behind more, it comes near that soon only if many
-// clients leave at once, and learns it from its first poll.
+// soonAhead is behind how many others a claim may be untold if it is not known how long turns take. Behind more, it comes near that soon only if
+// many clients leave at once, and learns it from its first poll.
 const soonAhead = 75
 
 // untold reports whether the claim may come near the head while masters send it no Near message: see wire.YoungFor. It has just registered, with so
@@ -133,7 +133,8 @@ func (p *Pace) untold(c *Claim, ahead int) bool {
 	return turn*time.Duration(ahead+1-c.places.front) < wire.YoungFor(c.G)
 }
 
-// Next decides when the next round is due. A claim with votes asks who has the other keys, any other claim polls. voted says that it has votes that last.
+// Next decides when the next round is due. A claim with votes asks who has the other keys, any other claim polls. voted says that the claim has
+// votes that last.
 func (p *Pace) Next(c *Claim, now clock.Reading, voted bool, notPast func(time.Duration) time.Duration) time.Time {
 	if p.Far {
 		p.hurry(c, now, notPast)

@@ -55,8 +55,8 @@ func (p *places) hear(i int, now time.Time) (news bool) {
 	return news
 }
 
-// ahead returns how many are ahead of the claim. If it is near at a master, that is the least number that one has said. Else it is the harmonic mean: at
-// a master with n ahead, it would poll once in n steps.
+// ahead returns how many are ahead of the claim. If it is near at a master, that is the least number that one has said. Else it is the harmonic
+// mean: at a master with n ahead, it would poll once in n steps.
 //
 // If fewer than a quorum have said anything, it is 0: a claim that may be the head polls as the head does.
 func (p *places) ahead() int {

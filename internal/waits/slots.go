@@ -18,7 +18,7 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// pastMost is how many claims on slots a Client remembers.
+// pastMost is how many claims on slots a Client remembers. releasedLocked looks at each.
 const pastMost = 1024
 
 func (s *Waits) noteSlotsLocked(c *master.SentClaim) {
@@ -41,8 +41,8 @@ func (s *Waits) releasedLocked(token string) *master.SentClaim {
 	return nil
 }
 
-// aimed returns those of the slots of a vote that may count.
-func (c *Claim) aimed(slots []int) []int {
+// aimedLocked returns those of the slots of a vote that may count.
+func (c *Claim) aimedLocked(slots []int) []int {
 	switch {
 	case c.slots == 0:
 		return theLock
@@ -60,7 +60,7 @@ func (c *Claim) Aim(slots []int) {
 	c.aim = slots
 	for i := range c.at {
 		v := &c.at[i].vote
-		if v.slots = c.aimed(v.slots); len(v.slots) == 0 {
+		if v.slots = c.aimedLocked(v.slots); len(v.slots) == 0 {
 			v.end()
 		}
 	}

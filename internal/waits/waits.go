@@ -4,6 +4,19 @@
 // The claims that wait for a lock are in the queue of its name on each master. A release grants the lock to the head of the queue, which is the
 // claim that has waited longest, and publishes that to the channel of its client: see Claim. Some releases leave the lock free instead, and
 // tell the head to poll.
+//
+// Each file can be read by itself:
+//
+//   - waits.go: the waits of a Client (Waits), each with an Inbox; the messages that a lock is free
+//   - claim.go: what is known of the claim of a wait; its votes, from messages and answers
+//   - count.go: whether the votes are a quorum, and the end of a claim that wins; slots.go: claims on slots of a semaphore
+//   - place.go: where a claim stands in the queues; census.go: what is asked of all claims of a Client
+//   - pace.go: when a claim is sent again; delays.go: schedules of the user, and when keys expire
+//   - verdict.go: what becomes of a claim if the votes are split
+//   - unused.go: a Client that does not use its grants goes behind others
+//   - value.go: a wait that ends with a value
+//
+// Waits.mu guards what messages and answers change. A Pace, Delays and a Finding belong to the goroutine that waits.
 package waits
 
 import (
@@ -18,7 +31,7 @@ import (
 // An Inbox receives the messages for one wait of a Client for a name.
 type Inbox struct {
 	Poll chan struct{} // immutable; cap 1: a message asks for a poll
-	News chan struct{} // immutable; cap 1: the votes for the claim have changed
+	News chan struct{} // immutable; cap 1: there is news of the claim: a vote, an answer, its place, or a value
 
 	waits *Waits // immutable
 	key   string // immutable
@@ -33,7 +46,7 @@ type Inbox struct {
 	values *values // nil: it cannot end with a value, see WantsValue
 
 	// How its claim is counted in the Waits, see placedLocked:
-	steps int  // after how many pauses a master hears of the claim again; noClaim: there is none
+	steps int  // after how many steps a master hears of the claim again; noClaim: there is none
 	far   bool // the claim is far
 }
 
@@ -56,15 +69,18 @@ type Waits struct {
 	masters int                               // immutable
 	drift   func(time.Duration) time.Duration // immutable; what is subtracted from the life of a key, since clocks may run at different speeds
 
-	mu      sync.Mutex // guards what follows
-	byKey   map[string]*Inbox
-	near    []nearClaims        // by master
-	steps   [noClaim + 1]int    // how many waits have these Inbox.steps; of noClaim, the number says nothing
-	far     int                 // how many waits have Inbox.far
-	bySlots map[string]*Inbox   // by the token of their claim on slots
-	ended   *recent.Set         // the keys of waits that have ended lately
-	past    []*master.SentClaim // the last claims on slots, also those that were released: a ring
-	oldest  int                 // of past
+	mu      sync.Mutex        // guards what follows
+	byKey   map[string]*Inbox // the waits
+	bySlots map[string]*Inbox // those with a claim on slots, by its token: messages about slots do not name the key of the wait
+	ended   *recent.Set       // the keys of waits that have ended lately
+
+	past   []*master.SentClaim // the last claims on slots, also those that were released: a ring
+	oldest int                 // of past
+
+	// What is counted of all claims, see census.go:
+	near  []nearClaims     // by master
+	steps [noClaim + 1]int // how many waits have these Inbox.steps; of noClaim, the number says nothing
+	far   int              // how many waits have Inbox.far
 }
 
 // New returns the Waits of a Client with this number of masters. drift returns what is subtracted from the life of a key.
@@ -95,10 +111,9 @@ func (in *Inbox) End() {
 	}
 	in.setClaimLocked(nil)
 	delete(s.byKey, in.key)
-	if in.slots { // its key is used once
-		return
+	if !in.slots { // messages about slots do not name it
+		s.ended.Add(in.key)
 	}
-	s.ended.Add(in.key)
 }
 
 // Freed handles the message of master i that the release of token has left key free. It reports false if this Client has not queued for the key.
