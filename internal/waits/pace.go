@@ -82,7 +82,7 @@ func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.
 	if p.Far = ahead >= wire.Near && p.group.Listening(); !p.Far {
 		step := p.step
 		switch {
-		case c.OfSlots():
+		case c.slots > 0:
 		case !nearAtQuorum:
 			step *= followSteps
 		case ahead > 0:
@@ -142,7 +142,7 @@ func (p *Pace) Next(c *Claim, now clock.Reading, voted bool, notPast func(time.D
 	switch {
 	case !voted:
 		p.askAt = time.Time{}
-	case c.OfSlots() && !p.Split && c.Split(now):
+	case c.slots > 0 && !p.Split && c.Split(now):
 		p.Split, p.askAt = true, now.Time()
 	case p.askAt.IsZero():
 		p.askAt = now.Time().Add(p.splitDelay(now))

@@ -18,29 +18,6 @@ import (
 // theLock is what a vote for a lock stands for.
 var theLock = []int{0}
 
-// pastMost is how many claims on slots a Client remembers. releasedLocked looks at each.
-const pastMost = 1024
-
-func (s *Waits) noteSlotsLocked(c *master.SentClaim) {
-	if len(s.past) < pastMost {
-		s.past = append(s.past, c)
-		return
-	}
-	s.past[s.oldest] = c
-	s.oldest = (s.oldest + 1) % pastMost
-}
-
-// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A
-// master that tells a claim that it is near has it in its queue still, or again: a master that was restarted may have lost the release.
-func (s *Waits) releasedLocked(token string) *master.SentClaim {
-	for _, c := range s.past {
-		if c.Token() == token && c.Released() {
-			return c
-		}
-	}
-	return nil
-}
-
 // aimedLocked returns those of the slots of a vote that may count.
 func (c *Claim) aimedLocked(slots []int) []int {
 	switch {
@@ -100,6 +77,30 @@ func (c *Claim) Split(now clock.Reading) bool {
 		}
 	}
 	return c.aim == nil && most > 0 && most+pending < c.inbox.waits.Need
+}
+
+// pastMost is how many claims on slots a Client remembers. releasedLocked looks at each.
+const pastMost = 1024
+
+// noteSlotsLocked remembers a claim on slots.
+func (s *Waits) noteSlotsLocked(c *master.SentClaim) {
+	if len(s.past) < pastMost {
+		s.past = append(s.past, c)
+		return
+	}
+	s.past[s.oldest] = c
+	s.oldest = (s.oldest + 1) % pastMost
+}
+
+// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A
+// master that tells a claim that it is near has it in its queue still, or again: a master that was restarted may have lost the release.
+func (s *Waits) releasedLocked(token string) *master.SentClaim {
+	for _, c := range s.past {
+		if c.Token() == token && c.Released() {
+			return c
+		}
+	}
+	return nil
 }
 
 // Released are the slots of a semaphore that a Client has released and that none of its claims prefers yet, the last one last.
