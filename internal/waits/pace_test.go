@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/clock"
+	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
@@ -13,35 +14,40 @@ import (
 func TestAFarClaimPollsSeldom(t *testing.T) {
 	const ms = time.Millisecond
 	as := func(d time.Duration) time.Duration { return d }
+	lock := func(in *Inbox) *Claim { return claimOf(in, "mine") }
+	slots := func(in *Inbox) *Claim { return permitsOf(in, "mine", clock.System(), 1, 8) } // eight are near
+	reader := func(in *Inbox) *Claim {
+		terms := wire.NewTerms("a", time.Second).ForReaders()
+		return in.NewClaim(master.NewSentClaim(&terms, wire.ClaimOf{Token: "mine"}), clock.System(), time.Second, 0, 0)
+	}
 	listening(t, func(t *testing.T, group *quorum.Group) {
 		for _, row := range []struct {
 			name     string
-			slots    bool // eight claims are near
+			on       func(*Inbox) *Claim
 			ahead    int
 			first    bool
 			want     time.Duration // on average
 			far, one bool
 		}{
-			{"the head", false, 0, false, 0, false, false},
-			{"first, and it may be near soon", false, 30, true, 200 * ms, true, false},
-			{"first", false, 76, true, 1000 * ms, true, false},
-			{"then", false, 30, false, 2000 * ms, true, true},
-			{"then, with fewer ahead", false, 3, false, 300 * ms, true, true},
-			{"on slots, among the first three", true, 2, false, 0, false, false},
-			{"on slots, near and first", true, 7, true, 500 * ms, true, false},
-			{"on slots, near", true, 7, false, 500 * ms, true, false},
-			{"on slots, nearer", true, 4, false, 400 * ms, true, false},
-			{"on slots, far and first", true, 76, true, 1000 * ms, true, false},
-			{"on slots, first, and it may be near soon", true, 8, true, 200 * ms, true, false},
-			{"on slots, far", true, 8, false, 800 * ms, true, false},
-			{"on slots, farther", true, 400, false, 10_000 * ms, true, false},
+			{"the head", lock, 0, false, 0, false, false},
+			{"first, and it may be near soon", lock, 30, true, 200 * ms, true, false},
+			{"first", lock, 76, true, 1000 * ms, true, false},
+			{"then", lock, 30, false, 2000 * ms, true, true},
+			{"then, with fewer ahead", lock, 3, false, 300 * ms, true, true},
+			{"on slots, among the first three", slots, 2, false, 0, false, false},
+			{"on slots, near and first", slots, 7, true, 500 * ms, true, false},
+			{"on slots, near", slots, 7, false, 500 * ms, true, false},
+			{"on slots, nearer", slots, 4, false, 400 * ms, true, false},
+			{"on slots, far and first", slots, 76, true, 1000 * ms, true, false},
+			{"on slots, first, and it may be near soon", slots, 8, true, 200 * ms, true, false},
+			{"on slots, far", slots, 8, false, 800 * ms, true, false},
+			{"on slots, farther", slots, 400, false, 10_000 * ms, true, false},
+			{"a reader, near", reader, wire.ReadersNear - 1, false, 500 * ms, true, false},
+			{"a reader, far", reader, wire.ReadersNear, false, 1600 * ms, true, true},
 		} {
 			at := clock.System()
 			in := New(3, noDrift).Begin("a")
-			c := claimOf(in, "mine")
-			if row.slots {
-				c = permitsOf(in, "T", at, 1, 8)
-			}
+			c := row.on(in)
 			in.SetClaim(c)
 			for i := range 3 {
 				refuse(c, i, row.ahead, at)
@@ -169,24 +175,36 @@ func TestAClaimWithVotesAsksSoonWhoHasTheOtherKeys(t *testing.T) {
 	at = at.Add(splitRoundsFor + time.Millisecond)
 	due(true, SplitAfter) // they were long ago
 	due(false, time.Hour-splitRoundsFor-2*time.Millisecond)
+	p.PollAfter(now(), 70*time.Millisecond)
+	due(false, 70*time.Millisecond)
+}
+
+// The group of this test has no subscriptions, so no claim is far.
+func TestTheHeadPollsMoreOftenThanTheClaimsBehindIt(t *testing.T) {
+	at := time.Unix(1000, 0)
+	now := clock.At(at, at, 0)
+	p, in := NewPace(quorum.NewGroup(nil), Step), New(3, noDrift).Begin("a")
+	c, permit := claimOf(in, "mine"), permitsOf(in, "T", now, 1, 8)
+	as := func(d time.Duration) time.Duration { return d }
 	pauses := func(c *Claim, steps time.Duration) {
 		t.Helper()
-		p.One = true
-		p.Pause(c, now(), false, as)
-		if d := p.poll.Sub(at); p.Far || p.One || d < steps*Step/2 || d > steps*Step*3/2 {
-			t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far, p.One, steps)
+		for range 20 { // a part of it is random
+			p.One = true
+			p.Pause(c, now, false, as)
+			if d := p.poll.Sub(at); p.Far || p.One || d < steps*Step/2 || d > steps*Step*3/2 {
+				t.Errorf("the next poll is due after %v, far %t, one %t, want %d pauses", d, p.Far, p.One, steps)
+			}
 		}
 	}
-	permit := permitsOf(in, "T", now(), 1, 8)
 	pauses(c, 1)
 	for _, c := range []*Claim{c, permit} {
 		for i := range 2 {
-			refuse(c, i, 20, now())
+			refuse(c, i, 20, now)
 		}
 	}
 	pauses(c, followSteps) // others watch the keys, too
 	for i := range 2 {
-		refuse(c, i, 1, now())
+		refuse(c, i, 1, now)
 	}
 	pauses(c, behindSteps) // the head watches them
 	pauses(permit, 1)
