@@ -212,7 +212,7 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 	if cmd.One && a.Outcome == wire.Taken && a.Standing == "" {
 		c.free |= 1 << i
 	}
-	if in := c.inbox; in.claim != c {
+	if c.inbox.claim != c {
 		tell := c.lateLocked(a, gone || lost)
 		s.mu.Unlock()
 		if tell != nil {

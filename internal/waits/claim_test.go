@@ -210,6 +210,12 @@ func TestAClaimIsInAQueueOnlyIfTheMasterCanTellItOfAGrant(t *testing.T) {
 	if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); had != 0b1101 {
 		t.Errorf("%b have had it, want 1101", had)
 	}
+	for i := range 4 {
+		c.Answered(i, Command{Kind: wire.Again, Mark: now}, wire.Answer{Err: errTest}, true)
+	}
+	if had := mastersWhere(c, func(m *atMaster) bool { return m.had }); had != 0b1101 {
+		t.Errorf("after lost polls, %b have had it, want 1101", had)
+	}
 }
 
 // Once the claim has become a lease, a late poll may show that a master had lost the key: see Answered.
@@ -326,6 +332,7 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 		{"the registration and a poll were", 2, []answer{{register, taken}, {poll, granted}}, true},
 		{"a poll was not", 2, []answer{{register, taken}}, false},
 		{"renewals do not count", 1, []answer{{register, taken}, {wire.Renew, granted}}, true},
+		{"a poll was lost, and the next one was answered", 3, []answer{{register, taken}, {poll, wire.Answer{Err: errors.New("lost")}}, {poll, granted}}, false},
 		{"a poll was lost", 2, []answer{{register, taken}, {poll, wire.Answer{Err: errors.New("lost")}}}, false},
 		{"a poll did not find the claim", 2, []answer{{register, taken}, {poll, taken}}, false},
 		{"a poll set the key", 2, []answer{{register, taken}, {poll, wire.Answer{Outcome: wire.Granted, New: true}}}, false},
@@ -351,19 +358,24 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 
 // What polls of one master find is told once. A master that fails has found nothing.
 func TestAPollOfOneMasterFindsTheKeyFree(t *testing.T) {
-	p, now := newPlaced(t), clock.System()
-	for i, a := range []wire.Answer{
-		{Outcome: wire.Taken, Standing: "holder"},
-		{Outcome: wire.Taken},
-		{Err: errTest},
-		{Outcome: wire.Granted, Holds: time.Second},
-		{Outcome: wire.Taken, Standing: wire.ReadersMarker},
-	} {
-		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second, One: true}, a, true)
+	p := newPlaced(t)
+	polled := func(one bool, want uint64) {
+		t.Helper()
+		for i, a := range []wire.Answer{
+			{Outcome: wire.Taken, Standing: "holder"},
+			{Outcome: wire.Taken},
+			{Err: errTest},
+			{Outcome: wire.Granted, Holds: time.Second},
+			{Outcome: wire.Taken, Standing: wire.ReadersMarker},
+		} {
+			p.c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Second, One: one}, a, true)
+		}
+		if got := p.c.FoundFree(); got != want {
+			t.Errorf("the key is free at the masters %b, want %b", got, want)
+		}
 	}
-	if got := p.c.FoundFree(); got != 1<<1 {
-		t.Errorf("the key is free at the masters %b, want %b", got, 1<<1)
-	}
+	polled(false, 0) // the round has said so
+	polled(true, 1<<1)
 	if got := p.c.FoundFree(); got != 0 {
 		t.Errorf("asked again, the key is free at the masters %b, want none", got)
 	}
