@@ -352,6 +352,9 @@ func TestAMasterIsSettledWhenNothingMoreSetsTheToken(t *testing.T) {
 			if got := c.Settled()&1 == 1; got != row.want {
 				t.Errorf("%s, won %v: settled %v, want %v", row.name, won, got, row.want)
 			}
+			if c.SentOne(0); c.Settled() != 0 {
+				t.Errorf("%s, won %v: settled, although another poll was sent", row.name, won)
+			}
 		}
 	}
 }
