@@ -109,13 +109,9 @@ func (c *Claim) place() (ahead int, nearAtQuorum bool) {
 func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ofSlots := wire.OfSlots(key)
-	c, expected := s.claimLocked(key, token, ofSlots)
-	if c == nil && ofSlots {
-		released = s.releasedLocked(token)
-	}
+	c, expected := s.claimLocked(key, token, wire.OfSlots(key))
 	if c == nil {
-		return released, expected
+		return s.releasedLocked(token), expected
 	}
 	if c.places.hear(i, time.Now()) {
 		c.inbox.placedLocked()

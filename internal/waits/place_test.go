@@ -61,6 +61,14 @@ func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
 		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second}, wire.Answer{Err: errTest}, true)
 	}
 	p.want("a quorum are down", 0)
+	for i := range 5 {
+		p.answer(i, 7, now)
+	}
+	p.want("they are up again", 7)
+	for i := range 3 {
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: now}, wire.Answer{Outcome: wire.Taken, Ahead: 7}, false)
+	}
+	p.want("a quorum cannot tell this Client of grants", 0)
 }
 
 // Where the orders differ, more than three claims are near somewhere.

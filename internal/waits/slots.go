@@ -92,7 +92,7 @@ func (s *Waits) noteSlotsLocked(c *master.SentClaim) {
 	s.oldest = (s.oldest + 1) % pastMost
 }
 
-// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if the claim is one of long ago. A
+// releasedLocked returns the claim on slots with a token if it was released, or nil; also nil if it is one of long ago, or a claim on a lock. A
 // master that tells a claim that it is near has it in its queue still, or again: a master that was restarted may have lost the release.
 func (s *Waits) releasedLocked(token string) *master.SentClaim {
 	for _, c := range s.past {

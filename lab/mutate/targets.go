@@ -78,6 +78,8 @@ var targets = []target{
 	{"internal/waits/unused.go", []step{{"./internal/waits", ""}, inside}},
 	{"internal/waits/claim.go", []step{{"./internal/waits", ""}, inside, whole}},
 	{"internal/waits/count.go", []step{{"./internal/waits", ""}, inside, whole}},
+	{"internal/waits/place.go", []step{{"./internal/waits", ""}, whole}},
+	{"internal/waits/census.go", []step{{"./internal/waits", ""}, whole}},
 	{"internal/waits/waits.go", []step{inside, whole}},
 	{"internal/renew/validity.go", []step{{"./internal/renew", ""}, whole}},
 	{"internal/turns/turns.go", []step{{"./internal/turns", ""}, whole}},
