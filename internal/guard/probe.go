@@ -219,6 +219,8 @@ func (g *Guard) receiveInspection(conn redis.Conn, patience time.Duration, m *Me
 	o, err := incarnation.ReadInspection(func() (any, error) { return redisconn.ReceiveWithin(conn, patience) })
 	if err != nil && conn.Err() != nil {
 		return found, redisconn.Ended(err)
+	} else if wire.IsNoScript(err) { // the scripts were flushed again, behind the ones that were loaded
+		return Found{flushed: true}, nil
 	}
 	if err == nil && o.Why != incarnation.Holds {
 		g.mu.Lock()
@@ -244,11 +246,11 @@ func (g *Guard) Confirm(found Found) (counts bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	before := g.probes.Pop()
+	g.inspecting = g.inspecting && !found.anew
 	if found.flushed {
 		g.anew = g.anew || !g.inspecting // else an inspection follows this probe already
 		return false, nil
 	}
-	g.inspecting = g.inspecting && !found.anew
 	if !found.same {
 		return false, ErrChanged
 	}

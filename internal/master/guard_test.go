@@ -39,6 +39,10 @@ func TestAVoteCountsOnlyIfTheMemoryIsUnchanged(t *testing.T) {
 			v.flushScripts()
 			v.before(on("SCRIPT", v.flushScripts))
 		}, "", Up, ""},
+		{"the scripts are flushed, and again while they are loaded", func(v *memory) {
+			v.flushScripts()
+			v.before(on("MULTI", v.flushScripts))
+		}, "", Up, ""},
 		{"the scripts are flushed, and the record is lost", func(v *memory) {
 			v.flushScripts()
 			v.set("")
