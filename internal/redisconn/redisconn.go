@@ -1,6 +1,7 @@
 // Package redisconn reads replies from a Redis connection whose server may be slow, broken or hostile.
 //
 //   - Bounded limits how much memory a reply can take.
+//   - Direct reads and writes with less CPU time.
 //   - ReceiveWithin limits how long a reply can take, and survives what makes redigo panic.
 //   - Break and Discard end a connection on which replies are pending.
 //   - Printable, ServerText and PrintableError make a server's text safe to show.
