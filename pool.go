@@ -103,8 +103,8 @@ func newPool(u masterurl.URL, opts *Options) *redis.Pool {
 // Redigo allocates as much memory as a server announces. Without BoundReplies, a broken or hostile server can
 // end the process. With TLS, conn is the *tls.Conn. The connections of Open are limited already.
 //
-// On Linux, a *net.TCPConn or *net.UnixConn is read and written by system calls that take less CPU time: about half of that of a process
-// that waits for locks.
+// On Linux, with amd64 or arm64, a *net.TCPConn or *net.UnixConn is then read and written by cheaper system calls. They save a process that
+// waits for locks up to half of its CPU time.
 func BoundReplies(conn net.Conn) net.Conn { return redisconn.Bounded(conn) }
 
 // checkPools returns an error if a pool cannot be used.

@@ -193,10 +193,10 @@ func (k *keeper) pass(s *Lease) (next *Lease, done bool) {
 			return next, true
 		}
 		now := e.state.Load()
-		switch wanted := now.Has(occupancy.Draining); {
-		case now.Has(occupancy.Wanted):
-		case wanted || e.core.gates.Waiting(e.key) || !k.vacate(s):
-			s.tenure.recalled = wanted
+		switch recalled := now.Has(occupancy.Draining); {
+		case now.Has(occupancy.Wanted): // a goroutine has come meanwhile
+		case recalled || e.core.gates.Waiting(e.key) || !k.vacate(s):
+			s.tenure.recalled = recalled
 			return nil, false
 		case e.state.Keep():
 			return nil, true

@@ -15,8 +15,8 @@ import (
 // of package net by TCP or a Unix socket, Direct returns conn.
 //
 // Package net tells the scheduler of each read and write, because system calls can block. In an idle process, that wakes a
-// thread (sysmon) that looks for calls that take long. A client that waits for locks reads a few bytes at a time, and is idle in between: half of
-// its CPU time was that. The calls of package net on a socket do not block. So those of Direct do not tell the scheduler.
+// thread (sysmon) that looks for calls that take long. A client that waits for locks reads a few bytes at a time, and is idle in between: the
+// wake-ups took up to half of its CPU time. The calls of package net on a socket do not block, so Direct need not tell the scheduler.
 func Direct(conn net.Conn) net.Conn {
 	var raw syscall.RawConn
 	var err error

@@ -158,6 +158,13 @@ func TestOnlyConnectionsOfPackageNetAreReadDirectly(t *testing.T) {
 	}
 }
 
+func TestABoundedConnectionIsReadDirectly(t *testing.T) {
+	ours, _ := connected(t, "tcp")
+	if b := Bounded(ours); b.Conn == ours {
+		t.Errorf("Bounded reads from the %T itself", ours)
+	}
+}
+
 func TestADirectConnectionAllocatesNothing(t *testing.T) {
 	ours, theirs := connected(t, "tcp")
 	direct := Direct(ours)
