@@ -107,7 +107,7 @@ func (s *Semaphore) DoN(ctx context.Context, n int, f func(ctx context.Context) 
 	if err != nil {
 		return err
 	}
-	return l.Do(ctx, f)
+	return (*Locker)(l).Do(ctx, f)
 }
 
 // Acquire waits for a permit. If ctx ends, the error matches ctx.Err and wraps that of the last attempt: it matches ErrHeld if the
@@ -121,10 +121,11 @@ func (s *Semaphore) AcquireN(ctx context.Context, n int) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.LockContext(ctx); err != nil {
+	lease, err := l.Lock(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return newPermit(l), nil
+	return &Permit{Lease: (*Lease)(lease), locker: l}, nil
 }
 
 // TryAcquire acquires a permit if one is free and nobody waits. The error is that of Locker.TryLockContext: it matches ErrHeld if
@@ -134,21 +135,21 @@ func (s *Semaphore) TryAcquire(ctx context.Context) (*Permit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = l.TryLockContext(ctx); err != nil {
+	if err = l.TryLock(ctx, true); err != nil {
 		return nil, err
 	}
-	return newPermit(l), nil
+	return &Permit{Lease: (*Lease)(l.Lease()), locker: l}, nil
 }
 
 // locker returns a Locker for one acquisition of n permits.
-func (s *Semaphore) locker(n int) (*Locker, error) {
+func (s *Semaphore) locker(n int) (*engine.Locker, error) {
 	if s.core == nil {
 		panic("redlock: use of a zero Semaphore; Client.Semaphore makes one that can be used")
 	}
 	if n < 1 || n > s.limit || n > wire.SlotsMost {
 		return nil, fmt.Errorf("redlock: %d permits of %q were asked for; from 1 to %d can be had", n, s.name, min(s.limit, wire.SlotsMost))
 	}
-	return (*Locker)(s.core.Permits(s.name, s.key, engine.Options(s.opts), s.shared, n, s.limit)), nil
+	return s.core.Permits(s.name, s.key, engine.Options(s.opts), s.shared, n, s.limit), nil
 }
 
 // A Permit is one acquisition of a Semaphore: the lease of one permit or several. It is renewed until it is released or lost.
@@ -159,17 +160,15 @@ func (s *Semaphore) locker(n int) (*Locker, error) {
 // resource must refuse.
 type Permit struct {
 	*Lease
-	locker *Locker
+	locker *engine.Locker
 }
 
-func newPermit(l *Locker) *Permit { return &Permit{Lease: l.Lease(), locker: l} }
-
 // Release returns the permits. It does not wait for the masters: see Locker.Unlock. A second call does nothing.
-func (p *Permit) Release() { p.locker.lock().Unlock(context.Background(), false) }
+func (p *Permit) Release() { p.locker.Unlock(context.Background(), false) }
 
 // ReleaseContext returns the permits, and waits for the outcome: see Locker.UnlockContext. A second call returns ErrReleased.
 func (p *Permit) ReleaseContext(ctx context.Context) error {
-	if err := p.locker.UnlockContext(ctx); !errors.Is(err, ErrNotHeld) {
+	if err := (*Locker)(p.locker).UnlockContext(ctx); !errors.Is(err, ErrNotHeld) {
 		return err
 	}
 	return ErrReleased

@@ -15,7 +15,6 @@ import (
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/renew"
-	"github.com/redlock-go/redlock/internal/waits"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -45,6 +44,45 @@ type wait struct {
 	watched bool         // the Logger tells of the wait if it lasts for long
 	notice  notices.Wait // what the Logger is told of it
 	traced  bool         // Hooks.LockDone was called
+}
+
+// The calls that lock. Those that unlock are in locker.go.
+
+// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
+func (l *Locker) Forever() bool {
+	if l.kind.join(l) != nil {
+		return true
+	}
+	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
+	return err == nil
+}
+
+// Lock waits for the lock until ctx ends, or the schedule stops.
+func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
+	if ctx.Err() == nil {
+		if s := l.kind.join(l); s != nil {
+			return s, nil
+		}
+	}
+	s, err := (&wait{locker: l, ctx: ctx}).run()
+	return s, l.core.public(err)
+}
+
+// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
+func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
+	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
+	return s, l.core.public(err)
+}
+
+// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: it asks the masters
+// if nothing is known, and nobody has asked them in the last second.
+func (l *Locker) TryLock(ctx context.Context, explain bool) error {
+	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
+	if f, ok := err.(*Failure); ok && explain && f.unnamed(l) {
+		l.core.owners.Ask(ctx, f.heldKey(l.core), quorum.Tally.Won) // far masters delay nobody
+		err = f.withOwner(l)
+	}
+	return l.core.public(err)
 }
 
 // run waits for the lock. If the wait has won, its lease becomes that of the Locker. Otherwise run returns why it has not.
@@ -80,35 +118,49 @@ func (w *wait) end() {
 		(*releasing)(w.lease.tenure).queue()
 		w.lease = nil
 	}
-	w.locker.kind.giveUp(w)
+	w.locker.kind.ended(w)
 	if w.inside {
 		w.locker.core.gates.Leave(w.locker.key)
 	}
 }
 
-// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
-// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
-func (w *wait) outcome() error {
-	c := w.locker.core
-	last := w.last.withOwner(w.locker)
-	if w.flight != nil {
-		if _, received := w.flight.Received(); received {
-			return ErrReceived
-		}
-	}
-	switch {
-	case isClosed(c.closing):
-		return ErrClosed
-	case w.ctx.Err() != nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
-	case last == nil:
-		return &Failure{Op: OpAcquire, Name: w.locker.name}
-	}
-	return last
-}
-
 // over reports whether the wait is to end without the lock.
 func (w *wait) over() bool { return w.ctx.Err() != nil || isClosed(w.locker.core.closing) }
+
+func (mutex) join(*Locker) *Lease { return nil }
+
+func (mutex) lock(w *wait) bool {
+	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
+}
+
+func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
+	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
+}
+
+func (mutex) hold(w *wait) *Lease {
+	l, s := w.locker, w.lease
+	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
+	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
+	// as l has the lease.
+	l.noteHeld(true)
+	l.lease.Store(s)
+	w.inside, w.set.gates, w.lease = false, 0, nil
+	return s
+}
+
+// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
+func (l *Locker) noteHeld(is bool) {
+	alone, inSet := gate.Inside{}, gate.Inside{}
+	if is {
+		alone.Holds, inSet.Holds = HeldAlone, heldInSet
+	}
+	l.core.gates.SetInside(l.key, alone)
+	for _, key := range l.keys {
+		l.core.gates.SetInside(key, inSet)
+	}
+}
+
+func (mutex) ended(*wait) {}
 
 // enterGate waits for the gate, and reports whether it has entered. heir is the Locker to which a lease may be handed over with
 // the gate; nil: there is none.
@@ -140,14 +192,6 @@ func (w *wait) enter(key string, heir any) (baton any, ok bool) {
 		w.last = w.locker.blockedBy(inside)
 	}
 	return baton, ok
-}
-
-// blockedBy returns the failure of a call that has found a gate taken.
-func (l *Locker) blockedBy(inside gate.Inside) *Failure {
-	if f, ok := inside.Why.(*Failure); ok {
-		return f
-	}
-	return &Failure{Op: OpAcquire, Name: l.name, Own: inside.Holds}
 }
 
 // acquire acquires the lock, and waits until it can. It needs the gate.
@@ -321,8 +365,35 @@ func (w *wait) noteFailure(f *Failure) {
 		v.last = w.last
 		c.gates.SetInside(v.locker.key, gate.Inside{Why: w.last})
 	}
-	w.announce(f)
+	w.askReadersToLeave(f)
 	w.try.trace(w, f)
+}
+
+// askReadersToLeave asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
+// masters one grants the lock, two refuse because of readers, and two do not answer in time.
+//
+// A claim in the queue need not ask: the masters do. In no queue stand TryLock, a set that polls, and, at first, a claim without a subscription. The
+// refusal of a plain SET does not say whether readers are the cause, so writers of an RWLocker ask anyway. TryLock of another Locker asks nobody,
+// since it does not wait.
+func (w *wait) askReadersToLeave(f *Failure) {
+	l, c := w.locker, w.locker.core
+	asks := false
+	switch {
+	case l.terms.Reads():
+	case l.writes && (w.once || c.cfg.Deaf):
+		asks = f.taken() || w.try.byReaders()
+	case !w.once && (l.names != nil || c.cfg.Deaf):
+		asks = w.try.byReaders()
+	}
+	if !asks {
+		return
+	}
+	waited := wire.NoQueue
+	if !w.once {
+		waited = c.clock().Since(w.began)
+	}
+	l.announced.Store(true)
+	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
 
 // noteWon notes that an attempt, or a claim, has won the lease of the wait. If an earlier attempt has asked readers to leave, that ends.
@@ -394,16 +465,6 @@ func (a *attempt) refused() bool {
 // byReaders reports whether a master has refused the last attempt because of readers.
 func (a *attempt) byReaders() bool {
 	return a.round != nil && a.round.Any(func(v quorum.Vote) bool { return v.Readers })
-}
-
-// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
-func (w *wait) notPast(d time.Duration) time.Duration {
-	c := w.locker.core
-	left, known := waits.FreeAfter(w.try.round.Votes())
-	if !known {
-		return d
-	}
-	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
 }
 
 // With Options.Fencing, an acquisition and the masters agree on a number: see package fence.

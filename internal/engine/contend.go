@@ -550,3 +550,13 @@ func (h *answers) Answered(i int, a wire.Answer) {
 	h.Heard(i, a)
 	h.claim.Counted()
 }
+
+// notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.
+func (w *wait) notPast(d time.Duration) time.Duration {
+	c := w.locker.core
+	left, known := waits.FreeAfter(w.try.round.Votes())
+	if !known {
+		return d
+	}
+	return waits.NotPast(d, left, c.clock().Since(w.try.sentAt), c.group)
+}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redlock-go/redlock/internal/gate"
 	"github.com/redlock-go/redlock/internal/notices"
 	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/reasons"
@@ -207,4 +208,33 @@ type Event struct {
 	Fence    uint64        // of the lease
 	Kept     bool          // nobody held the lock any more
 	Err      error         // for users; nil: it has succeeded
+}
+
+// outcome returns why a wait has ended without the lock: the one place that tells the end of the Client, the
+// end of ctx, and the end of the schedule apart. It is a *Failure, ErrClosed or ErrReceived.
+func (w *wait) outcome() error {
+	c := w.locker.core
+	last := w.last.withOwner(w.locker)
+	if w.flight != nil {
+		if _, received := w.flight.Received(); received {
+			return ErrReceived
+		}
+	}
+	switch {
+	case isClosed(c.closing):
+		return ErrClosed
+	case w.ctx.Err() != nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name, Ended: w.ctx, Last: last, made: new(made)}
+	case last == nil:
+		return &Failure{Op: OpAcquire, Name: w.locker.name}
+	}
+	return last
+}
+
+// blockedBy returns the failure of a call that has found a gate taken.
+func (l *Locker) blockedBy(inside gate.Inside) *Failure {
+	if f, ok := inside.Why.(*Failure); ok {
+		return f
+	}
+	return &Failure{Op: OpAcquire, Name: l.name, Own: inside.Holds}
 }

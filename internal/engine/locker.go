@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/redlock-go/redlock/internal/flight"
-	"github.com/redlock-go/redlock/internal/gate"
-	"github.com/redlock-go/redlock/internal/quorum"
 	"github.com/redlock-go/redlock/internal/wire"
 )
 
@@ -48,43 +46,6 @@ func (l *Locker) Name() string { return l.name }
 
 // Lease returns the lease of the present holder, or nil.
 func (l *Locker) Lease() *Lease { return l.kind.held(l) }
-
-// Forever waits for the lock until the Client is closed, whatever the schedule says. Then it reports false.
-func (l *Locker) Forever() bool {
-	if l.kind.join(l) != nil {
-		return true
-	}
-	_, err := (&wait{locker: l, ctx: context.Background(), forever: true}).run()
-	return err == nil
-}
-
-// Lock waits for the lock until ctx ends, or the schedule stops.
-func (l *Locker) Lock(ctx context.Context) (*Lease, error) {
-	if ctx.Err() == nil {
-		if s := l.kind.join(l); s != nil {
-			return s, nil
-		}
-	}
-	s, err := (&wait{locker: l, ctx: ctx}).run()
-	return s, l.core.public(err)
-}
-
-// LockFor is Lock for a flight, which the caller leads. It ends with ErrReceived if the value of another Client has come.
-func (l *Locker) LockFor(ctx context.Context, f *flight.Flight) (*Lease, error) {
-	s, err := (&wait{locker: l, ctx: ctx, flight: f}).run()
-	return s, l.core.public(err)
-}
-
-// TryLock makes one attempt to lock l. If explain is true, its error says who holds the lock, or why its key is not a lock: it asks the masters
-// if nothing is known, and nobody has asked them in the last second.
-func (l *Locker) TryLock(ctx context.Context, explain bool) error {
-	_, err := (&wait{locker: l, ctx: ctx, once: true}).run()
-	if f, ok := err.(*Failure); ok && explain && f.unnamed(l) {
-		l.core.owners.Ask(ctx, f.heldKey(l.core), quorum.Tally.Won) // far masters delay nobody
-		err = f.withOwner(l)
-	}
-	return l.core.public(err)
-}
 
 // Unlock unlocks l. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked.
 func (l *Locker) Unlock(ctx context.Context, block bool) error {
@@ -147,8 +108,8 @@ const (
 //	              keeper  set     Readers permits
 //	join          own     .       own     .
 //	lock          own     own     own     own
-//	hold          own     .       own     own
-//	giveUp        .       own     own     own
+//	hold          own     .       own     .
+//	ended         .       own     own     own
 //	held          own     .       own     .
 //	unlock        .       .       own     .
 //	unlocked      own     .       .       own
@@ -160,8 +121,8 @@ type kind interface {
 	lock(w *wait) bool
 	// hold makes the lease of the wait that of the Locker.
 	hold(w *wait) *Lease
-	// giveUp leaves what the wait has entered, unless it has ended with hold.
-	giveUp(w *wait)
+	// ended leaves what the wait has entered, except what the Locker needs while it is locked.
+	ended(w *wait)
 	// held returns the lease of the present holder, or nil.
 	held(l *Locker) *Lease
 	// unlock unlocks l if s is its lease; nil: any. If block is true, it waits for the outcome. It returns ErrNotHeld if l is not locked, and
@@ -178,41 +139,6 @@ type kind interface {
 type mutex struct{}
 
 var _ kind = mutex{}
-
-func (mutex) join(*Locker) *Lease { return nil }
-
-func (mutex) lock(w *wait) bool {
-	return w.enterGate(w.locker) && (w.lease != nil || w.acquire())
-}
-
-func (mutex) claimOf(w *wait, waited time.Duration) (wire.ClaimOf, sharing) {
-	return wire.ClaimOf{Token: wire.NewToken(w.locker.core.cfg.Owner), Waited: waited}, w.locker.shares
-}
-
-func (mutex) hold(w *wait) *Lease {
-	l, s := w.locker, w.lease
-	// It tells goroutines that find the gate taken who holds it, until the unlock, even if the lease
-	// is lost before. It is made first, since another goroutine may unlock l, and so leave the gate, as soon
-	// as l has the lease.
-	l.noteHeld(true)
-	l.lease.Store(s)
-	w.inside, w.set.gates, w.lease = false, 0, nil
-	return s
-}
-
-// noteHeld says to goroutines that find a gate of l taken that the lock is held, or, if is is false, that it is not.
-func (l *Locker) noteHeld(is bool) {
-	alone, inSet := gate.Inside{}, gate.Inside{}
-	if is {
-		alone.Holds, inSet.Holds = HeldAlone, heldInSet
-	}
-	l.core.gates.SetInside(l.key, alone)
-	for _, key := range l.keys {
-		l.core.gates.SetInside(key, inSet)
-	}
-}
-
-func (mutex) giveUp(*wait) {}
 
 func (mutex) held(l *Locker) *Lease { return l.lease.Load() }
 

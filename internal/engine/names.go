@@ -61,8 +61,8 @@ func (s set) lock(w *wait) bool {
 	return s.acquire(w)
 }
 
-// giveUp leaves the gates of the names.
-func (s set) giveUp(w *wait) { s.leaveNames(w) }
+// ended leaves the gates of the names.
+func (s set) ended(w *wait) { s.leaveNames(w) }
 
 // acquire is wait.acquire for a Locker of several names.
 func (s set) acquire(w *wait) bool {
@@ -122,7 +122,7 @@ func (s set) sleep(w *wait, d time.Duration) {
 	c.sleep(w.ctx, d, nil)
 }
 
-// enterNames waits for the gates of the names, and reports whether it has entered all. Without w.once, it waits for each. giveUp leaves those that it
+// enterNames waits for the gates of the names, and reports whether it has entered all. Without w.once, it waits for each. ended leaves those that it
 // has entered.
 func (set) enterNames(w *wait) bool {
 	for _, key := range w.locker.keys[w.set.gates:] {

@@ -169,14 +169,12 @@ func (p *permits) judge(q *contender, now clock.Reading) (more bool) {
 	return true
 }
 
-func (p *permits) hold(w *wait) *Lease {
-	p.semaphore.crowd.Held(1)
-	p.semaphore.full.Store(w.lease.tenure.contended)
-	return p.mutex.hold(w)
-}
-
-// giveUp leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
-func (p *permits) giveUp(w *wait) {
+// ended leaves the crowd. If permits were handed over that the goroutine has not taken, since its ctx ended at that moment, they are released.
+func (p *permits) ended(w *wait) {
+	if s := w.locker.lease.Load(); s != nil {
+		p.semaphore.crowd.Held(1)
+		p.semaphore.full.Store(s.tenure.contended)
+	}
 	if p.waiting {
 		p.waiting = false
 		p.semaphore.endWaiting()

@@ -6,10 +6,8 @@ import (
 
 	"github.com/redlock-go/redlock/internal/clock"
 	"github.com/redlock-go/redlock/internal/gate"
-	"github.com/redlock-go/redlock/internal/master"
 	"github.com/redlock-go/redlock/internal/occupancy"
 	"github.com/redlock-go/redlock/internal/quorum"
-	"github.com/redlock-go/redlock/internal/wire"
 )
 
 // Sides makes writer and reader the two sides of a reader/writer lock, which is otherwise like l. It returns the readers.
@@ -137,7 +135,7 @@ func (r *Readers) follow(w *wait) {
 	}
 }
 
-func (r *Readers) giveUp(w *wait) {
+func (r *Readers) ended(w *wait) {
 	if w.reader.shared != nil { // a function of the user has panicked
 		r.Leave()
 		return
@@ -263,31 +261,4 @@ func (r *Readers) skipRenewal(t *tenure, now clock.Reading) bool {
 	next := min(t.opts.RenewEvery/idleParts, seen.validity/2-age)
 	e.core.renewals.Schedule(&t.entry, (*task)(t), now.Time().Add(max(next, time.Millisecond)), 0)
 	return true
-}
-
-// announce asks readers to leave after an attempt has failed with f because of them. Such an attempt need not find the lock held. Example: of five
-// masters one grants the lock, two refuse because of readers, and two do not answer in time.
-//
-// A claim in the queue need not ask: the masters do. In no queue stand TryLock, a set that polls, and, at first, a claim without a subscription. The
-// refusal of a plain SET does not say whether readers are the cause, so writers of an RWLocker ask anyway. TryLock of another Locker asks nobody,
-// since it does not wait.
-func (w *wait) announce(f *Failure) {
-	l, c := w.locker, w.locker.core
-	asks := false
-	switch {
-	case l.terms.Reads():
-	case l.writes && (w.once || c.cfg.Deaf):
-		asks = f.taken() || w.try.byReaders()
-	case !w.once && (l.names != nil || c.cfg.Deaf):
-		asks = w.try.byReaders()
-	}
-	if !asks {
-		return
-	}
-	waited := wire.NoQueue
-	if !w.once {
-		waited = c.clock().Since(w.began)
-	}
-	l.announced.Store(true)
-	c.group.Send(wire.Announce, master.NewSentClaim(&l.terms, wire.ClaimOf{Token: "-", Waited: waited}))
 }
