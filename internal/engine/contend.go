@@ -522,7 +522,7 @@ func (q *contender) dropClaim(how wire.Request) {
 }
 
 // standing reports whether the next poll is likely to be refused if nothing has happened since the last round: in that round, a quorum of
-// masters have said that their keys live for longer. Polls of far claims serve as heartbeats, so a probe follows them: they are not standing.
+// masters have said that their keys live for longer. Far claims seldom poll all masters.
 func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.wait.try.round.Votes())
 	return known && !q.pace.Far && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()
@@ -535,7 +535,7 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 		q.polled = (q.polled + 1) % len(c.masters)
 		one := &answers{q.wait.locker, claim, waits.Command{Kind: wire.Again, Mark: now, Life: claim.G, One: true}}
 		claim.SentOne(q.polled)
-		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, false, false), claim.SentClaim, one)
+		err := c.masters[q.polled].Ask(wire.Polling(1<<q.polled, true, false), claim.SentClaim, one)
 		if err == nil {
 			break
 		}

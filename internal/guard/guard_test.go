@@ -43,7 +43,7 @@ func (s *scene) memory(age time.Duration, why incarnation.Why, more string) *Mem
 
 // confirm has a master answer a probe that finds all as it was.
 func (s *scene) confirm(i int) error {
-	if _, needed := s.guards[i].Next(true); !needed {
+	if _, needed := s.guards[i].Next(true, false); !needed {
 		s.t.Fatal("no probe behind votes")
 	}
 	now := clock.System()
@@ -133,7 +133,7 @@ func TestAProbeWithAnOddResultEndsTheConnection(t *testing.T) {
 			"another record": {After: now, now: now.Time()},
 			"a jump":         {After: now, now: now.Time().Add(time.Second), same: true},
 		} {
-			g.Next(true)
+			g.Next(true, false)
 			if counts, err := g.Confirm(found); counts || err != ErrChanged {
 				t.Errorf("%s: the votes count: %t, %v", name, counts, err)
 			}
@@ -151,15 +151,15 @@ func TestAProbeThatFindsNoScriptIsFollowedByOneInspection(t *testing.T) {
 		g := s.guards[0]
 		g.Begin(s.memory(time.Hour, incarnation.Holds, ""))
 		s.left(0)
-		if _, needed := g.Next(false); needed {
+		if _, needed := g.Next(false, false); needed {
 			t.Error("a probe is needed without votes")
 		}
 		for range 3 {
-			g.Next(true)
+			g.Next(true, false)
 		}
 		now := clock.System()
 		g.Confirm(Found{flushed: true, After: now})
-		if p, needed := g.Next(false); !needed || !p.anew {
+		if p, needed := g.Next(false, false); !needed || !p.anew {
 			t.Errorf("the next probe is %+v, needed: %t; want an inspection", p, needed)
 		}
 		for range 2 {
@@ -167,7 +167,7 @@ func TestAProbeThatFindsNoScriptIsFollowedByOneInspection(t *testing.T) {
 				t.Errorf("a probe without its script: the votes count: %t, %v", counts, err)
 			}
 		}
-		if p, needed := g.Next(false); needed {
+		if p, needed := g.Next(false, false); needed {
 			t.Errorf("another probe is needed: %+v", p)
 		}
 		if counts, err := g.Confirm(Found{After: now, now: now.Time(), same: true, anew: true}); !counts || err != nil {

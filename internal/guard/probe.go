@@ -33,9 +33,9 @@ import (
 // Heartbeat is how often Beat is called.
 const Heartbeat = time.Second
 
-// calmLooks is how often the probes of a calm client find out whether the server is still a master, and evicts no keys. When it becomes
-// near, it finds out at once.
-const calmLooks = 10 * Heartbeat
+// calmLooks is how often a probe of a calm client follows a poll, and finds out whether the server is still a master, and evicts no keys. When the
+// client becomes near, it finds out at once.
+const calmLooks = 30 * Heartbeat
 
 // ErrChanged is a doubt, which ends a connection: the server may have lost locks.
 var ErrChanged = errors.New("it may have forgotten locks: its record of restarts, its scripts or its clock have changed")
@@ -63,8 +63,8 @@ type Probe struct {
 	anew     bool // it is an inspection, since the probe's script was gone
 }
 
-// Beat is called once a second. calm says that the client has no heartbeats, since its polls have probes. Beat reports whether no probe was sent
-// since the last call, so that one is due.
+// Beat is called once a second. calm says that the client has no heartbeats but its polls. Beat reports whether no probe was sent since the last call,
+// so that one is due.
 func (g *Guard) Beat(calm bool) (due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,11 +87,12 @@ func (g *Guard) Near(quiet bool) (due bool) {
 	return true
 }
 
-// Next returns the probe to be sent behind commands, and reports whether one is needed: votes says that there are votes among them.
-func (g *Guard) Next(votes bool) (p Probe, needed bool) {
+// Next returns the probe to be sent behind commands, and reports whether one is needed. votes says that there are votes among them, and asks that
+// there are others whose answers may be votes.
+func (g *Guard) Next(votes, asks bool) (p Probe, needed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.servers.Client.Off || !votes && !g.anew {
+	if g.servers.Client.Off || !votes && !g.anew && !(asks && g.thorough) {
 		return p, false
 	}
 	now := g.servers.Client.Clock()

@@ -59,9 +59,9 @@ func (o *outbox) push(it item) {
 	}
 }
 
-// take moves the queue into flight, and returns it in the order of sending. It reports whether there
-// are votes among the items. The slice is valid until the next take, and belongs to the writer.
-func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) {
+// take moves the queue into flight, and returns it in the order of sending. votes says that there are votes among the items, and asks that there
+// are others whose answers may be votes. The slice is valid until the next take, and belongs to the writer.
+func (o *outbox) take(now time.Time, listening bool) (items []item, votes, asks bool) {
 	o.plan.apart = now.Before(o.apart)
 	items = o.plan.arrange(o.queue)
 	clear(o.queue)
@@ -72,10 +72,12 @@ func (o *outbox) take(now time.Time, listening bool) (items []item, votes bool) 
 		if it.Kind.Sets() {
 			it.claim.at[o.index].write()
 		}
-		votes = votes || it.Kind.Votes() && !it.Unproved()
+		if it.Kind.Votes() {
+			votes, asks = votes || !it.Unproved(), asks || it.Unproved()
+		}
 		o.flight.Push(*it)
 	}
-	return items, votes
+	return items, votes, asks
 }
 
 // follow adds a command to what take has returned.

@@ -136,3 +136,56 @@ func TestTheCommandsOfOneFlushAreOneRoundTrip(t *testing.T) {
 		t.Errorf("after one slow flush the distance is %v, want little more than 1ms", got)
 	}
 }
+
+// The ticks of a calm client are seldom. Neither a release that is answered by an error waits for them, nor a client that is calm no more.
+func TestACalmClientRestsWhileNothingIsDue(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		var failed, calm atomic.Bool
+		server := &fake{Handle: func(conn int, cmd []string) string {
+			switch {
+			case cmd[0] == "SUBSCRIBE":
+				return "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+			case cmd[0] == "UNSUBSCRIBE":
+				return hangUp
+			case cmd[0] == "PING" && len(cmd) == 2:
+				return fmt.Sprintf("*2\r\n$4\r\npong\r\n$%d\r\n%s\r\n", len(cmd[1]), cmd[1])
+			case cmd[0] == "EVALSHA" && !failed.Swap(true):
+				return "-OOM command not allowed\r\n"
+			}
+			return ok(conn, cmd)
+		}}
+		m := Start(Config{
+			Pool: server.Pool(), ID: "me", Servers: alone(0),
+			NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+			Listener: client{every: time.Second, calm: calm.Load},
+		})
+		calm.Store(true)
+		time.Sleep(7 * time.Second) // the next tick comes 4 s later
+		c := claimOf("a")
+		m.Ask(wire.Set, c, nil)
+		m.Ask(wire.Release, c, nil)
+		time.Sleep(2500 * time.Millisecond)
+		if got := server.Seen("EVALSHA"); len(got) != 2 {
+			t.Errorf("within 2.5 s the release was sent %d times, want twice: %q", len(got), got)
+		}
+		time.Sleep(10 * time.Second)
+		calm.Store(false)
+		m.Ask(wire.Ping, nil, nil)
+		beats := func() (n int) {
+			for _, cmd := range server.Seen("PING") {
+				if strings.HasSuffix(cmd, ": PING") {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(100 * time.Millisecond)
+		before := beats()
+		time.Sleep(5 * time.Second)
+		if n := beats() - before; n < 4 {
+			t.Errorf("%d heartbeats in 5 s after the client was calm, want one a second", n)
+		}
+		m.Close()
+		<-m.Done()
+	})
+}

@@ -139,7 +139,7 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 
 // calmPings is how often the pings of a subscription are sent while the client is calm, in DialTimeouts. Its polls find out that the
 // server is silent, and that it is near: the subscription only tells it so earlier.
-const calmPings = 15
+const calmPings = 25
 
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
 // arrives for DialTimeout, the connection has failed. A calm client waits for longer, as its pings are fewer: the receiver says so
