@@ -55,23 +55,7 @@ local id = ARGV[1]
 -- What a key holds while readers hold it: see readers.lua.
 local marker = const.readersMarker
 
--- Keys that were released in this call while they had no queue.
-local free = {}
-
 local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
-
--- Returns the TTL of an acquisition without a fence that sets a key.
-local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
-
--- Returns the TTL of an acquisition with a fence that sets a key and does not queue, and the proposed fence.
-local function fencedTTL(word) return string.match(word, '^register ([1-9]%d*) %-+ 0 (%d+)$') end
-
--- Sets a key that a client releases and acquires again in one call to the client's new
--- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
-local function replace(key, ttl, token)
-  local reply = ttl and redis.pcall('SET', key, token, 'PX', ttl)
-  return type(reply) == 'table' and not reply.err
-end
 
 -- Returns how many of these exist of a key: the queue, and the queue of readers. If none does, a release only deletes the key.
 local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
@@ -82,17 +66,21 @@ local function valueOf(key)
   return type(held) == 'table' and string.sub(held.err, 1, 9) == 'WRONGTYPE' and ' ' or held
 end
 
--- Returns the reply: the answers, or a single 1.
-local function reply(answers)
-  local i = 1
-  while answers[i] == 1 do
-    i = i + 1
-  end
-  return i > #KEYS and 1 or answers
-end
-
 -- The usual calls are short, and making a function takes about as long as a command. So calls that need few functions return before
 -- those below are made, and functions that few calls need are made when they are needed: see fences and more.
+
+-- A release, and a release with the next acquisition of its key. What they have read is not read again: what the key held, and how
+-- many of its queues exist. nil: that is not known.
+local answers = {}
+local before, exist
+local pair = #KEYS == 2 and KEYS[1] == KEYS[2]
+if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
+  before = valueOf(KEYS[1])
+  exist = before == ARGV[3] and queuesOf(KEYS[1])
+  if exist == 0 and not pair then
+    return redis.pcall('DEL', KEYS[1])
+  end
+end
 
 -- Returns the functions that concern fences, which are made in the first call of this one.
 local fenced
@@ -144,17 +132,33 @@ local function fences()
   return fenced
 end
 
--- A release, and a release with the next acquisition of its key. What they have read is not read again: what the key held, and how
--- many of its queues exist. nil: that is not known.
-local answers, done = {}, 0
-local before, exist
-local pair = #KEYS == 2 and KEYS[1] == KEYS[2]
-if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
-  before = valueOf(KEYS[1])
-  exist = before == ARGV[3] and queuesOf(KEYS[1])
-  if exist == 0 and not pair then
-    return redis.pcall('DEL', KEYS[1])
-  elseif exist == 0 and replace(KEYS[1], plainTTL(ARGV[4]), ARGV[5]) then
+-- Returns the reply: the answers, or a single 1.
+local function reply(answers)
+  local i = 1
+  while answers[i] == 1 do
+    i = i + 1
+  end
+  return i > #KEYS and 1 or answers
+end
+
+-- Keys that were released in this call while they had no queue.
+local free = {}
+
+if exist == 0 or #KEYS > 1 and before == nil then
+  -- Returns the TTL of an acquisition without a fence that sets a key.
+  local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
+
+  -- Returns the TTL of an acquisition with a fence that sets a key and does not queue, and the proposed fence.
+  local function fencedTTL(word) return string.match(word, '^register ([1-9]%d*) %-+ 0 (%d+)$') end
+
+  -- Sets a key that a client releases and acquires again in one call to the client's new
+  -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
+  local function replace(key, ttl, token)
+    local reply = ttl and redis.pcall('SET', key, token, 'PX', ttl)
+    return type(reply) == 'table' and not reply.err
+  end
+
+  if exist == 0 and replace(KEYS[1], plainTTL(ARGV[4]), ARGV[5]) then
     return 1
   elseif exist == 0 then
     local ttl, proposal = fencedTTL(ARGV[4])
@@ -163,9 +167,7 @@ if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
       return {1, err or {1, given}}
     end
   end
-end
 
-if #KEYS > 1 and (before == nil or exist == 0) then
   -- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
   -- pass a lock on to. All other commands are left to answer(). That includes a release behind another command for its key, which
   -- may set the key. It includes all releases if one of the commands fails, since the client may have no right
@@ -223,6 +225,7 @@ if #KEYS > 1 and (before == nil or exist == 0) then
   end
 
   before, exist = nil, nil
+  local done
   answers, done = releaseAll()
   if done == #KEYS then
     return reply(answers)
@@ -249,13 +252,9 @@ end
 -- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
 local granted, opened = {}, {}
 
-local claimText = '^(%S*) (%S+) (%d+f?)p?$'
+local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 
 -- include queue.lua
-
--- The commands are in a function of their own. To make a function, Lua looks for each local that it uses among all that other functions
--- of the same level use, one by one: that takes a fifth of the time of a call if all are of one level.
-local function commands()
 
 -- Returns the queue of a lock, which stays open until that of another lock is opened.
 local queue
@@ -272,30 +271,31 @@ local function claims(g) return string.find(g, '[1-9]') end
 -- Returns the member of a queue of a claim of this client.
 local function member(token, g) return id .. ' ' .. token .. ' ' .. g end
 
--- Returns the member with which a claim that has waited for ms joins a queue, or nil: it joins none yet.
-local function joining(token, g, ms, deaf) return (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') or nil end
-
--- Takes a claim of this client out of a queue, and its member from when its client had no subscription. Returns how many it had there.
-local function dequeue(q, token, g)
-  local m = member(token, g)
-  return leave(q, m, m .. 'p')
-end
-
--- Returns the answer to an acquisition. n is the number, and given the fence if the key has just been given one.
-local function acquired(key, n, g, proposal, standing, new, given, rank)
+-- Returns the answer to an acquisition. n is the number, ofClaim says that it is that of a claim, and given is the fence if the key has just been given one.
+local function acquired(key, n, ofClaim, proposal, standing, new, given, rank)
   local last, err = given or 0, nil
   if proposal ~= '' and not given then
     last, err = fences().last(key)
   end
   if err then
     return err
-  elseif standing == marker or claims(g) and (n ~= 1 or new or proposal ~= '') then
+  elseif standing == marker or ofClaim and (n ~= 1 or new or proposal ~= '') then
     return {n, last, standing, new and 1 or 0, rank or 0}
   end
   return proposal ~= '' and {n, last} or n
 end
 
-local readers
+-- Returns for how many ms a key lives; -1: for ever, or it is not known.
+local function lifeOf(key)
+  local left = redis.pcall('PTTL', key)
+  return type(left) == 'number' and left or -1
+end
+
+-- Returns the answer to an acquisition that was refused. new and rank are what join returns.
+local function refused(key, held, ofClaim, proposal, new, rank)
+  local left = rank < const.near and lifeOf(key) or -1
+  return acquired(key, left < 0 and -1 or -2 - left, ofClaim, proposal, held and string.sub(held, 1, const.tokenMost) or '', new, nil, rank)
+end
 
 -- Grants a lock to a member of its queue, which is taken out of the queue. The key is free, or, with mine, holds the token of this client, whose member
 -- of the queue that is. If the key cannot be set, the claim is told to look, with token. Returns how many have heard of it, or false: the client
@@ -321,6 +321,107 @@ local function grant(q, m, token, proposal, mine, client, claim, g)
   return tellGrant('+', client, claim, (given and text(given) or '0') .. (next and '/' .. next or ''), key)
 end
 
+-- Executes the release of a lease in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
+-- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
+-- it is deleted, and the head is told so. Reports whether the lock was passed on. If it was not, the release is still to be executed.
+--
+-- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
+-- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.
+local function handOver(what, key, token)
+  local wait, how, proposal = string.match(what, '^release ([1-9]%d*f?) ?(%S*) ?(%d*)$')
+  local plain, open = how == '-' or how == '', how == 'open'
+  local named = how and not plain and not open and string.match(how, '^%+(.+)$')
+  if not (plain or open or named) then
+    return false
+  end
+  local q, mine = queueOf(key), member(token, wait)
+  local front = frontOf(q)
+  local at = 1
+  while named and front[at] and not string.find(front[at], ' ' .. named, 1, true) do
+    at = at + 2
+  end
+  local head, score = front[at], tonumber(front[at + 1])
+  local client, claim, g, deaf = parse(head or '')
+  if not claim or claim == token then
+    return false
+  end
+  deaf = deaf == 'p'
+  if not deaf and not joinedIn(const.joinedLately + const.pollsWithin, score) and
+    queueing().heard(q, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
+    return false
+  end
+  if not open and not deaf then
+    proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
+    local heard = grant(q, head, token, proposal, mine, client, claim, g)
+    if heard == false or heard == 0 then
+      return false
+    elseif granted[key] ~= claim then
+      redis.pcall('DEL', key)
+    end
+    if at > 2 * q.near then
+      q.left = q.left - 1 -- it was not near
+    end
+    q.last = tonumber(q.front and q.front[2 * q.near])
+    tellNear(q, true)
+    return true
+  elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
+    return false
+  end
+  opened[key] = true
+  leave(q, mine, mine .. 'p')
+  q.last = tonumber(front[2 * q.near])
+  return true
+end
+
+-- Puts a claim into the queue of a key that holds another token, and returns the answer, in the usual case: its client has a subscription, and
+-- the key is neither kept nor held by readers. Otherwise it returns nil, and has done nothing. held is what the key holds.
+local function queueUp(what, key, token, held)
+  local verb, ms, g, proposal = string.match(what, '^(%a+) %d+ (-?%d+) ([1-9]%d*f?) ?(%d*)$')
+  if verb ~= 'register' and verb ~= 'again' or type(held) ~= 'string' or held == token or held == marker or string.find(held, '~', 1, true) then
+    return nil
+  end
+  local new, rank = join(queueOf(key), member(token, g), verb == 'again', tonumber(ms))
+  return refused(key, held, true, proposal, new, rank)
+end
+
+-- Here a text for one process sets run.
+
+-- What contending clients ask for most often: a release, a registration, a poll, or a release and a registration. In the usual case, that is done here,
+-- before the other functions are made.
+if #KEYS == 1 or pair then
+  if exist == 1 and handOver(ARGV[2], KEYS[1], ARGV[3]) then
+    answers[1], before = 2, nil
+    tellNear(queue)
+  end
+  local i = #KEYS
+  if pair and answers[1] then
+    before = granted[KEYS[1]]
+  elseif not pair and before == nil then
+    before = valueOf(KEYS[1])
+  end
+  if not answers[i] and before and (answers[1] or not pair) then
+    answers[i] = queueUp(ARGV[2 * i], KEYS[i], ARGV[2 * i + 1], before)
+  end
+  if answers[i] then
+    return pair and answers or answers[1]
+  end
+end
+
+-- The commands are in a function of their own. To make a function, Lua looks for each local that it uses among all that other functions
+-- of the same level use, one by one: that takes a fifth of the time of a call if all are of one level.
+local function commands()
+
+-- Returns the member with which a claim that has waited for ms joins a queue, or nil: it joins none yet.
+local function joining(token, g, ms, deaf) return (not deaf or ms >= 1000) and member(token, g) .. (deaf and 'p' or '') or nil end
+
+-- Takes a claim of this client out of a queue, and its member from when its client had no subscription. Returns how many it had there.
+local function dequeue(q, token, g)
+  local m = member(token, g)
+  return leave(q, m, m .. 'p')
+end
+
+local readers
+
 -- Sets a free key, and takes a claim of this client out of its queue. Returns the answer to the acquisition. polls says that the claim was sent
 -- before: it is new if it was not in the queue any more, also if this call has put it there, which is joined.
 local function take(q, token, ttl, g, proposal, polls, joined)
@@ -337,7 +438,7 @@ local function take(q, token, ttl, g, proposal, polls, joined)
   if err then
     return err
   end
-  return acquired(key, 1, g, proposal, '', polls and (joined or was == 0), given)
+  return acquired(key, 1, claims(g), proposal, '', polls and (joined or was == 0), given)
 end
 
 -- Returns the functions that few calls need, which are made in the first call of this one.
@@ -409,52 +510,6 @@ function readers()
   return sharing
 end
 
--- Passes a lock on in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
--- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
--- it is deleted, and the head is told so. mine is the member of the client that releases. Reports whether the lock was passed on. If it was
--- not, the key is to be deleted, and the lock to be passed on by pass().
---
--- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
--- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.
-local function handOver(key, token, mine, proposal, open, named)
-  local q = queueOf(key)
-  local front = frontOf(q)
-  local at = 1
-  while named and front[at] and not string.find(front[at], ' ' .. named, 1, true) do
-    at = at + 2
-  end
-  local head, score = front[at], tonumber(front[at + 1])
-  local client, claim, g = parse(head or '')
-  if not claim or claim == token then
-    return false
-  end
-  local deaf = isDeaf(head)
-  if not deaf and not joinedIn(const.joinedLately + const.pollsWithin, score) and
-    queueing().heard(q, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
-    return false
-  end
-  if not open and not deaf then
-    local heard = grant(q, head, token, proposal, mine, client, claim, g)
-    if heard == false or heard == 0 then
-      return false
-    elseif granted[key] ~= claim then
-      redis.pcall('DEL', key)
-    end
-    if at > 2 * q.near then
-      q.left = q.left - 1 -- it was not near
-    end
-    q.last = tonumber(q.front and q.front[2 * q.near])
-    tellNear(q, true)
-    return true
-  elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
-    return false
-  end
-  opened[key] = true
-  leave(q, mine, mine .. 'p')
-  q.last = tonumber(front[2 * q.near])
-  return true
-end
-
 -- Reports whether an acquisition sets a free key although head is the head of the queue. ms is for how long a claim has waited, and mine is its
 -- member. overtakes says that a client that does not wait also overtakes clients that can come.
 -- A deaf claim that polls need not be the head if that is deaf, too, and has not waited for more than four times as long.
@@ -505,26 +560,22 @@ local function acquire(verb, key, token, held, ttl, waited, g, proposal)
       more().recall(key, held)
     end
   end
-  local left = (held == token or rank < q.near) and redis.pcall('PTTL', key)
-  left = type(left) == 'number' and left or -1
   if held == token then
-    return acquired(key, claims(g) and 2 + math.max(left, 0) or 1, g, proposal, '', new)
+    return acquired(key, claims(g) and 2 + math.max(lifeOf(key), 0) or 1, claims(g), proposal, '', new)
   end
-  return acquired(key, left < 0 and -1 or -2 - left, g, proposal, held and string.sub(held, 1, const.tokenMost) or '', new, nil, rank)
+  return refused(key, held, claims(g), proposal, new, rank)
 end
 
--- Deletes the key if it holds the token. held is what the key holds, and exist how many of its queues do, or nil.
+-- Deletes the key if it holds the token. held is what the key holds.
 --
 -- The readers that wait come first after a lease. After a claim that gives way, and after an attempt that is undone, they come behind the queue.
-local function release(what, key, token, held, exist)
+local function release(what, key, token, held)
   local verb, g, how, proposal = string.match(what, '^(%a+) ?(%w*) ?(%S*) ?(%d*)$')
   proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
-  local by, named = string.match(how or '', '^([=+])(.+)$')
+  local by = how and string.match(how, '^[=+]')
+  local named = by and string.sub(how, 2)
   local undoes, open = verb == 'undo', how == 'open'
   local ofLease = not undoes and (how == '' or how == '-' or open or by == '+')
-  if held == token and exist == 1 and ofLease and claims(g) and handOver(key, token, member(token, g), proposal, open, named) then
-    return 2
-  end
   local n = held and -1 or 0
   if held == token then
     n = redis.pcall('DEL', key)
@@ -544,14 +595,14 @@ local function release(what, key, token, held, exist)
   return passed and n == 1 and 2 or n
 end
 
--- Executes a command. held is what the key holds, and exist how many of its queues do. nil: that is not known.
+-- Executes a command. held is what the key holds; nil: that is not known.
 local word, parts -- the last word and its parts
-local function execute(what, key, token, held, exist)
+local function execute(what, key, token, held)
   if held == nil then
     held = granted[key] or not opened[key] and valueOf(key)
   end
   if isRelease(what) then
-    return type(held) == 'table' and held or release(what, key, token, held, exist)
+    return type(held) == 'table' and held or release(what, key, token, held)
   elseif what ~= word then
     word, parts = what, {string.match(what, '^(%a+) ?(%d*) ?([%d-]*) ?([%df-]*) ?(%d*)$')}
   end
@@ -580,8 +631,8 @@ local function execute(what, key, token, held, exist)
 end
 
 local function answer(i)
-  local result = execute(ARGV[2 * i], KEYS[i], ARGV[2 * i + 1], before, exist)
-  before, exist = nil, nil
+  local result = execute(ARGV[2 * i], KEYS[i], ARGV[2 * i + 1], before)
+  before = nil
   if queue then
     tellNear(queue)
   end

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// The text of a process is a script with one line more than it has for all. Anything but a run_id of Redis is not put into a script.
+// The text of a process is a script with another line in the place of runLine. Anything but a run_id of Redis is not put into a script.
 func TestTheTextsOfAProcessHaveItsRunID(t *testing.T) {
 	run := strings.Repeat("0123456789abcdef", 3)[:40]
 	own := OwnOf(run)
@@ -17,7 +17,7 @@ func TestTheTextsOfAProcessHaveItsRunID(t *testing.T) {
 		if Name(text) != Name(script.text()) || Name(text+" ") != "" || own.sha(script) != sha1Of(text) {
 			t.Errorf("the text of %s for a process is not told from others", Name(script.text()))
 		}
-		if strings.Count(text, run) != 1 || strings.Replace(text, "run = '"+run+"'\n", "", 1) != script.text() {
+		if strings.Count(text, run) != 1 || strings.Replace(text, "run = '"+run+"'\n", runLine, 1) != script.text() {
 			t.Errorf("the text for %s is not %s.lua with that", run, Name(script.text()))
 		}
 	}

@@ -32,14 +32,14 @@ local function clock()
 end
 
 -- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
--- text that a client loads for one process sets it in a line before the last one. Otherwise it is read, as far as this client may.
+-- text that a client loads for one process sets it. Otherwise it is read, as far as this client may.
 local run
 
 -- Splits a member of a queue: the client, the token of its claim, and for how many ms it may be granted what it waits for, with an f behind
--- if it wants a fence. What is no claim is a client.
+-- if it wants a fence. What is no claim is a client. Of a claim in the queue of a lock whose client has no subscription, the last value is p.
 local function parse(m)
-  local client, token, g = string.match(m, claimText)
-  return client or m, token, g
+  local client, token, g, deaf = string.match(m, claimText)
+  return client or m, token, g, deaf
 end
 
 -- Reports whether a member of a queue is that of a claim whose client has no subscription.
@@ -70,7 +70,7 @@ local age -- of the record of this server's memory: for how many ms it lives
 local function tellGrant(sign, client, token, what, key)
   if not age then
     local left = redis.pcall('PTTL', 'redlock:incarnation')
-    age = type(left) == 'number' and text(left) or '-1'
+    age = type(left) == 'number' and left or -1
   end
   if not run then
     local info = redis.pcall('INFO', 'server')
@@ -118,20 +118,20 @@ local function leave(q, m, second, third)
   return n
 end
 
--- Reports whether the registration of a claim is a young mark of a grant: see YoungFor in constants.go.
-local function isYoung(m, score)
-  local _, _, g = parse(m)
-  g = g and string.match(g, '%d+')
-  return g and joinedIn(math.max(const.markLeast, math.min(g - const.stopMost, g / 2)), tonumber(score))
-end
-
 -- Tells the claims that have become near, since members have left the front. With sparing, those are not told whose registration is a young
--- mark of a grant: they poll soon. To tell a claim again does no harm.
+-- mark of a grant, see YoungFor in constants.go: they poll soon. To tell a claim again does no harm.
 local function tellNear(q, sparing)
   if q.left > 0 then
     local front = frontOf(q)
     for i = 2 * math.max(q.near - q.left, 0) + 1, math.min(#front, 2 * q.near), 2 do
-      if not (sparing and isYoung(front[i], front[i + 1])) then
+      local score = sparing and tonumber(front[i + 1])
+      local young = joinedIn(const.markLeast, score)
+      if score and not young then
+        local _, _, g = parse(front[i])
+        g = g and string.match(g, '%d+')
+        young = g and joinedIn(math.min(g - const.stopMost, g / 2), score)
+      end
+      if not young then
         tell(front[i], q.key)
       end
     end

@@ -49,47 +49,59 @@ var (
 // A lua is a script, and the Request to load it. All of it is made when it is first needed: a program that imports this package may need
 // nothing, and begins earlier. Most processes need digests only, since the servers have the scripts.
 type lua struct {
-	name  string // immutable; that of its file without .lua
-	text  func() string
-	begun func() hash.Cloner // a hash of the text without lastLine
-	sha   func() any         // boxed once for redigo
+	name   string // immutable; that of its file without .lua
+	owns   bool   // immutable; a process has a text of its own: see Own
+	before func() string
+	behind func() string      // what is behind runLine, if the script has that line
+	begun  func() hash.Cloner // a hash of before
+	sha    func() any         // boxed once for redigo
 }
 
+// runLine is in the scripts of which a process has a text of its own.
+const runLine = "-- Here a text for one process sets run.\n"
+
 func newLua(name, file string) *lua {
-	l := &lua{name: name}
-	l.text = sync.OnceValue(func() string {
-		var b strings.Builder
-		include(&b, file)
-		return b.String()
-	})
-	beginning, end := file, ""
-	if begins, is := strings.CutSuffix(file, lastLine); is {
-		beginning, end = begins, lastLine
-	}
+	before, behind, owns := strings.Cut(file, runLine)
+	l := &lua{name: name, owns: owns}
+	l.before = sync.OnceValue(func() string { return included(before) })
+	l.behind = sync.OnceValue(func() string { return included(behind) })
 	l.begun = sync.OnceValue(func() hash.Cloner {
 		h := sha1.New()
 		w := bufio.NewWriter(h)
-		include(w, beginning)
+		include(w, before)
 		w.Flush()
 		return h.(hash.Cloner)
 	})
-	l.sha = sync.OnceValue(func() any { return l.digest(end) })
+	l.sha = sync.OnceValue(func() any { return l.digest(runLine) })
 	return l
 }
 
 func (l *lua) Kind() Kind { return Load }
 
-// lastLine is that of the scripts of which a process has a text of its own.
-const lastLine = "return commands()\n"
+func (l *lua) text() string { return l.with(runLine) }
 
-// beginning returns the text without lastLine.
-func (l *lua) beginning() string { return strings.TrimSuffix(l.text(), lastLine) }
+// with returns the text with another line in the place of runLine.
+func (l *lua) with(line string) string {
+	if !l.owns {
+		return l.before()
+	}
+	return l.before() + line + l.behind()
+}
 
-// digest returns the digest of the text with another end in the place of lastLine.
-func (l *lua) digest(end string) any {
+// digest returns the digest of with(line).
+func (l *lua) digest(line string) any {
 	h, _ := l.begun().Clone() // sha1 can be cloned
-	h.Write([]byte(end))
+	if l.owns {
+		h.Write([]byte(line))
+		h.Write([]byte(l.behind()))
+	}
 	return hex.EncodeToString(h.Sum(nil))
+}
+
+func included(file string) string {
+	var b strings.Builder
+	include(&b, file)
+	return b.String()
 }
 
 // include writes a file. It puts the files that this includes into the places of its lines that say so, and the values of constants into theirs.
@@ -134,9 +146,9 @@ func Name(text string) string {
 		}
 	}
 	for _, script := range owned {
-		end, begins := strings.CutPrefix(text, script.beginning())
-		run := strings.TrimSuffix(strings.TrimPrefix(end, beforeRunID), afterRunID)
-		if begins && isRunID(run) && end == ownEnd(run) {
+		line := strings.TrimSuffix(strings.TrimPrefix(text, script.before()), script.behind())
+		run := strings.TrimSuffix(strings.TrimPrefix(line, beforeRunID), afterRunID)
+		if isRunID(run) && text == script.with(setsRun(run)) {
 			return script.name
 		}
 	}
@@ -163,13 +175,13 @@ const OwnTexts = 2
 // owned are the scripts of which a process has a text of its own.
 var owned = [OwnTexts]*lua{batchLua, slotsLua}
 
-// ownEnd returns what a text for the process with a run_id has in the place of lastLine. So near to the end, the run_id costs the client of many
-// servers one digest of a text instead of many.
-func ownEnd(run string) string { return beforeRunID + run + afterRunID }
+// setsRun returns the line that the text for the process with a run_id has in the place of runLine. The digest of what is before it is the same for all
+// servers of a client.
+func setsRun(run string) string { return beforeRunID + run + afterRunID }
 
 const (
 	beforeRunID = "run = '"
-	afterRunID  = "'\n" + lastLine
+	afterRunID  = "'\n"
 )
 
 // isRunID reports whether a run_id is in the form that Redis gives it.
@@ -184,7 +196,7 @@ func OwnOf(run string) *Own {
 	}
 	o := &Own{run: run}
 	for _, script := range owned {
-		o.shas = append(o.shas, script.digest(ownEnd(run)))
+		o.shas = append(o.shas, script.digest(setsRun(run)))
 	}
 	return o
 }
@@ -195,7 +207,7 @@ func (o *Own) Texts() (texts []string) {
 		return nil
 	}
 	for _, script := range owned {
-		texts = append(texts, script.beginning()+ownEnd(o.run))
+		texts = append(texts, script.with(setsRun(o.run)))
 	}
 	return texts
 }

@@ -703,4 +703,5 @@ end
 return answers
 end
 
+-- Here a text for one process sets run.
 return commands()

@@ -98,7 +98,7 @@ func crowd(o *options) error {
 }
 
 const (
-	crowdSettles = 4 * time.Second
+	crowdSettles = 6 * time.Second
 	crowdSpan    = 6 * time.Second
 	crowdAtOnce  = 400                   // larger crowds do not begin to wait at one moment: as many idle clients load the masters
 	crowdIdle    = 100                   // so many of a larger crowd are opened before they begin to wait
