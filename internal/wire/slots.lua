@@ -44,7 +44,9 @@ local claimText = '^(%S*) (%S+) (%d+) '
 --   purged    no slot has expired
 --   loose     slots that a release has left, and that are still marked as taken: the next claims are given these
 --   queue     the claims that wait: see queue.lua
-local slotsKey, untilKey, takenKey, lives, count, purged, loose, queue
+--   crossed   the field of that name; false: there is none; nil: it was not read
+--   lastLimit the field limit, if this call has written it
+local slotsKey, untilKey, takenKey, lives, count, purged, loose, queue, crossed, lastLimit
 
 local function switchTo(key)
   if key == slotsKey then
@@ -54,7 +56,7 @@ local function switchTo(key)
   slotsKey = key
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
-  lives, count, purged, loose = 0, nil, false, {}
+  lives, count, purged, loose, crossed, lastLimit = 0, nil, false, {}, nil, nil
   queue = {name = 'redlock:permits:' .. base, key = key, near = nil, left = 0, slots = true, front = nil, whole = nil}
 end
 
@@ -72,13 +74,16 @@ local function keep(life)
   end
 end
 
--- Returns what is known of a token: client, terms (g and the limit), whether it has aimed, and its slots. Returns nil if nothing is.
-local function known(token)
-  local r = redis.call('HGET', slotsKey, '@' .. token)
-  if not r then
+-- Returns what is known of a token: client, terms (g and the limit), whether it has aimed, and its slots. Returns nil if nothing is. If the field of the
+-- token was read, record has it.
+local function known(token, record)
+  if record == nil then
+    record = redis.call('HGET', slotsKey, '@' .. token)
+  end
+  if not record then
     return nil
   end
-  local client, terms, aimed, list = string.match(r, '^(%S*) (%d+ %d+) (.) (%S*)$')
+  local client, terms, aimed, list = string.match(record, '^(%S*) (%d+ %d+) (.) (%S*)$')
   return client, terms, aimed == '!', list
 end
 
@@ -86,7 +91,8 @@ local function store(token, client, terms, aimed, list)
   if list == '' and not aimed then
     redis.call('HDEL', slotsKey, '@' .. token)
   else
-    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. terms .. (aimed and ' ! ' or ' - ') .. list, 'limit', string.match(terms, '%d+$'))
+    lastLimit = string.match(terms, '%d+$')
+    redis.call('HSET', slotsKey, '@' .. token, client .. ' ' .. terms .. (aimed and ' ! ' or ' - ') .. list, 'limit', lastLimit)
   end
 end
 
@@ -127,7 +133,8 @@ end
 local function give(slots, token, client, terms, expiry)
   count = taken() + #slots
   local list = table.concat(slots, ',')
-  local fields, ends = {'@' .. token, client .. ' ' .. terms .. ' - ' .. list, 'limit', string.match(terms, '%d+$')}, {}
+  lastLimit = string.match(terms, '%d+$')
+  local fields, ends = {'@' .. token, client .. ' ' .. terms .. ' - ' .. list, 'limit', lastLimit}, {}
   for _, slot in ipairs(slots) do
     fields[#fields + 1] = slot
     fields[#fields + 1] = token
@@ -314,10 +321,11 @@ end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
 local function noteCrossed(slot)
-  local crossed = redis.call('HGET', slotsKey, 'crossed') or ''
-  if not string.find(',' .. crossed .. ',', ',' .. slot .. ',', 1, true) then
-    redis.call('HSET', slotsKey, 'crossed', with(crossed, slot))
+  local before = redis.call('HGET', slotsKey, 'crossed') or ''
+  if not string.find(',' .. before .. ',', ',' .. slot .. ',', 1, true) then
+    redis.call('HSET', slotsKey, 'crossed', with(before, slot))
   end
+  crossed = nil
 end
 
 -- Gives free slots to claims that are in the way of a wish. Such a claim stands in one slot at this master only, and another token wishes
@@ -325,7 +333,9 @@ end
 -- slot, and leaves the slot that is wished. If this master gave the free slot to the head of the queue instead, it would be one grant ahead
 -- of the other masters again, and the votes would be split again.
 local function exchange()
-  local crossed = redis.call('HGET', slotsKey, 'crossed')
+  if crossed == nil then
+    crossed = redis.call('HGET', slotsKey, 'crossed')
+  end
   if not crossed then
     return
   end
@@ -351,6 +361,7 @@ local function exchange()
   elseif rest ~= crossed then
     redis.call('HSET', slotsKey, 'crossed', rest)
   end
+  crossed = nil
 end
 
 -- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
@@ -438,7 +449,7 @@ local function pass(careful)
   end
   if not careful and taken() == 0 then -- nothing else is kept
     redis.call('DEL', slotsKey, untilKey, takenKey)
-    lives = 0
+    lives, lastLimit = 0, nil
   else
     for _, slot in ipairs(loose) do
       remove(slot)
@@ -461,7 +472,7 @@ end
 
 -- Returns the limit that was in use last if it is another one than this, else 0.
 local function otherLimit(limit)
-  local last = redis.call('HGET', slotsKey, 'limit')
+  local last = lastLimit or redis.call('HGET', slotsKey, 'limit')
   return last and last ~= limit and tonumber(last) or 0
 end
 
@@ -631,7 +642,9 @@ end
 local function release(token, limit, n, g)
   leave(queue, member(token, limit, n, g))
   purge()
-  local client, _, _, list = known(token)
+  local fields = redis.call('HMGET', slotsKey, '@' .. token, 'crossed')
+  crossed = fields[2]
+  local client, _, _, list = known(token, fields[1])
   if client then
     redis.call('HDEL', slotsKey, '@' .. token)
     for s in string.gmatch(list, '%d+') do
