@@ -233,13 +233,16 @@ var (
 )
 
 // Heard implements quorum.Listener.
-func (h *answers) Heard(i int, a wire.Answer) {
+func (h *answers) Heard(i int, a wire.Answer) (news bool) {
 	if a.OtherLimit > 0 {
 		h.locker.core.cfg.Notices.OtherLimit(h.locker.name, h.locker.limit, a.OtherLimit)
 	}
-	if m := h.locker.core.masters[i]; h.claim.Answered(i, h.command, a, m.Listening()) {
+	m := h.locker.core.masters[i]
+	near, news := h.claim.Answered(i, h.command, a, m.Listening())
+	if near {
 		m.PingOften()
 	}
+	return news
 }
 
 // Counted implements quorum.Listener.
@@ -547,8 +550,9 @@ func (q *contender) pollOne(now clock.Reading) (more bool) {
 
 // Answered implements master.Asker, for a poll of one master.
 func (h *answers) Answered(i int, a wire.Answer) {
-	h.Heard(i, a)
-	h.claim.Counted()
+	if h.Heard(i, a) {
+		h.claim.Counted()
+	}
 }
 
 // notPast returns the sleep d, or a shorter one that ends when the key is due to expire: see waits.NotPast.

@@ -66,9 +66,10 @@ func (g *Group) Ask(request wire.Request, claim *master.SentClaim, limit Limit) 
 // methods, so they must not block.
 type Listener interface {
 	// Heard is called before the answer of master i is counted. So a goroutine that finds all answers counted, and then
-	// looks at what Heard has noted, misses none.
-	Heard(i int, a wire.Answer)
-	// Counted is called when an answer was counted.
+	// looks at what Heard has noted, misses none. It reports whether that goroutine is to look at it at once.
+	Heard(i int, a wire.Answer) (news bool)
+	// Counted is called when an answer with news was counted, and when Expire is to be called again, since the answer was the last one, or has made
+	// the time of the others shorter.
 	Counted()
 }
 
@@ -182,12 +183,12 @@ func (g *Group) round(limit Limit) *Round {
 // Answered implements master.Asker. A vote that comes after its master has failed does not count.
 func (r *Round) Answered(i int, a wire.Answer) {
 	each := r.each // it does not change before the last answer was counted
-	if each != nil {
-		each.Heard(i, a)
-	}
+	news := each != nil && each.Heard(i, a)
 	r.mu.Lock()
+	hurried := r.hurries
 	r.voteLocked(i, a)
 	r.missing--
+	news = news || r.hurries != hurried || r.ballot.Tally().pending() == 0
 	o, t := r.observer, r.ballot.Tally()
 	if o != nil && r.overLocked(Tally.Settled) {
 		r.observer = nil
@@ -196,7 +197,7 @@ func (r *Round) Answered(i int, a wire.Answer) {
 	}
 	done := r.ended && r.missing == 0
 	r.mu.Unlock()
-	if each != nil {
+	if each != nil && news {
 		each.Counted()
 	}
 	switch {

@@ -23,8 +23,11 @@ type recorder struct {
 }
 
 func (l *recorder) note()                  { l.counts = append(l.counts, l.round.Votes()[0].In) }
-func (l *recorder) Heard(int, wire.Answer) { l.note() }
-func (l *recorder) Counted()               { l.note() }
+func (l *recorder) Heard(int, wire.Answer) (news bool) {
+	l.note()
+	return false
+}
+func (l *recorder) Counted() { l.note() }
 
 // Otherwise a claim whose last vote is just coming could find its round over, and the vote missing: it was given up although
 // it had won.
@@ -41,8 +44,42 @@ func TestAListenerHearsAnAnswerBeforeItIsCounted(t *testing.T) {
 // A deaf listener ignores what it is told.
 type deaf struct{}
 
-func (deaf) Heard(int, wire.Answer) {}
-func (deaf) Counted()               {}
+func (deaf) Heard(int, wire.Answer) (news bool) { return false }
+func (deaf) Counted()                           {}
+
+// A listener says that an answer is news if it was granted, and counts the calls of Counted.
+type listener struct{ counted int }
+
+func (l *listener) Heard(_ int, a wire.Answer) (news bool) { return a.Done() }
+func (l *listener) Counted()                               { l.counted++ }
+
+// A goroutine that is told of each answer is woken by each. It need not be: see Listener.
+func TestAListenerIsToldOfNewsAndOfWhatExpireReturns(t *testing.T) {
+	refused, granted := wire.Answer{Outcome: wire.Taken}, wire.Answer{Outcome: wire.Granted}
+	for _, row := range []struct {
+		name  string
+		hurry bool
+		want  [5]int // how often it was told, after each answer
+		news  int    // the answer that is granted
+	}{
+		{"the last one", false, [5]int{0, 0, 0, 0, 1}, -1},
+		{"those of a quorum, and the last one", true, [5]int{0, 0, 1, 1, 2}, -1},
+		{"news", true, [5]int{0, 1, 2, 2, 3}, 1},
+		{"news that are the last one", false, [5]int{0, 0, 0, 0, 1}, 4},
+	} {
+		l := new(listener)
+		r := &Round{group: NewGroup(nil), ballot: NewBallot(5), missing: 5, each: l, ended: true, expiry: time.NewTimer(time.Hour), limit: Limit{Least: time.Hour, Hurry: row.hurry}}
+		for i, want := range row.want {
+			a := refused
+			if i == row.news {
+				a = granted
+			}
+			if r.Answered(i, a); l.counted != want {
+				t.Errorf("%s: after %d answers it was told %d times, want %d", row.name, i+1, l.counted, want)
+			}
+		}
+	}
+}
 
 // tallyOf returns the tally of n masters.
 func tallyOf(n, granted, refused, failed int) Tally {
@@ -332,7 +369,10 @@ type counter struct {
 	n atomic.Int32
 }
 
-func (c *counter) Heard(int, wire.Answer) { c.n.Add(1) }
+func (c *counter) Heard(int, wire.Answer) (news bool) {
+	c.n.Add(1)
+	return true
+}
 
 // An outcome is what an Observer was told.
 type outcome struct {

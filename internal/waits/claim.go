@@ -163,9 +163,22 @@ func (s *Waits) Granted(i int, g master.Grant) (expected bool) {
 		c.inbox.pollAfterLocked(0)
 	}
 	c.at[i].next = g.Next
+	first := c.firstVote.IsZero()
 	c.voteLocked(i, vote{g.Mark, c.G, g.Fence, g.Slots.All()})
-	poke(c.inbox.News)
+	if first || c.slots > 0 || c.votesLocked() >= s.Need { // the others change nothing
+		poke(c.inbox.News)
+	}
 	return true
+}
+
+// votesLocked returns how many masters have voted, as far as is known, also if some votes do not last any more.
+func (c *Claim) votesLocked() (n int) {
+	for i := range c.at {
+		if c.at[i].vote.life > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // voteLocked takes a vote of master i. Of two votes of one master, the one that ends later counts. Of two fences, the
@@ -195,12 +208,13 @@ type Command struct {
 }
 
 // Answered takes the answer of master i to a command of a claim, and reports whether the claim waits and is near there. listening says that the master
-// can tell this Client of grants: then a claim that was refused is in its queue.
+// can tell this Client of grants: then a claim that was refused is in its queue. news says that the wait is to look at its claim: Counted is to be called, after
+// an answer that is counted in a round, when it was counted there.
 //
-// The answers of a master come in the order of the commands. Counted follows: after an answer that is counted in a round, when it was counted there.
+// The answers of a master come in the order of the commands.
 //
 // A late answer, to a claim that waits no more, may say something of its lease: see Won.
-func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near bool) {
+func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near, news bool) {
 	s, m := c.inbox.waits, &c.at[i]
 	s.mu.Lock()
 	again := cmd.Kind == wire.Again && m.had
@@ -209,7 +223,8 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 	m.answered(cmd.Kind, a, listening)
 	c.places.answered(i, a, cmd.Mark.Time(), listening)
 	c.refused = c.refused || a.Outcome == wire.Taken
-	if cmd.One && a.Outcome == wire.Taken && a.Standing == "" {
+	free := cmd.One && a.Outcome == wire.Taken && a.Standing == ""
+	if free {
 		c.free |= 1 << i
 	}
 	if c.inbox.claim != c {
@@ -218,7 +233,7 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 		if tell != nil {
 			tell(i)
 		}
-		return false
+		return false, false
 	}
 	defer s.mu.Unlock()
 	c.inbox.placedLocked()
@@ -232,7 +247,8 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 	if a.Done() {
 		c.voteLocked(i, vote{cmd.Mark, cmp.Or(max(a.Holds, 0), cmd.Life), a.Fence, a.Slots.All()})
 	}
-	return c.places.near(i)
+	near = c.places.near(i)
+	return near, near || free || gone || lost || a.Done()
 }
 
 // answered takes an answer of the master to a command of a claim.
@@ -264,7 +280,7 @@ func (c *Claim) lateLocked(a wire.Answer, doubtful bool) (tell func(i int)) {
 	return nil
 }
 
-// Counted tells the wait that what Answered has noted can be acted on.
+// Counted tells the wait to look at what Answered has noted.
 func (c *Claim) Counted() { poke(c.inbox.News) }
 
 // Successor says who is to have the lock after a claim.

@@ -171,9 +171,12 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 			c := claimOf(in, "mine")
 			in.SetClaim(c)
 			for i := range 2 {
-				near := c.Answered(i, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
+				near, news := c.Answered(i, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
 				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
 					t.Errorf("the claim is near: %v, want %v", near, want)
+				}
+				if want := near || row.life > 0; news != want {
+					t.Errorf("the answer is news: %v, want %v", news, want)
 				}
 			}
 			queued := mastersWhere(c, func(m *atMaster) bool { return m.queued })
@@ -277,6 +280,27 @@ func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
 	case <-in.News:
 	default:
 		t.Error("it is not told")
+	}
+}
+
+// A vote that is neither the first one nor that of a quorum changes nothing.
+func TestAWaitIsToldOfTheFirstVoteAndOfAQuorum(t *testing.T) {
+	s := New(7, noDrift)
+	in := s.Begin("a")
+	c := claimOf(in, "mine")
+	c.G = time.Hour
+	in.SetClaim(c)
+	for i, want := range []bool{true, false, false, true, true} {
+		s.Granted(i, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true})
+		told := false
+		select {
+		case <-in.News:
+			told = true
+		default:
+		}
+		if told != want {
+			t.Errorf("told of vote %d: %v, want %v", i+1, told, want)
+		}
 	}
 }
 
