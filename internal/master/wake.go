@@ -142,7 +142,7 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 const calmPings = 25
 
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for DialTimeout, the connection has failed. A calm client waits for longer, as its pings are fewer: the receiver says so
+// arrives for two DialTimeouts, the connection has failed: a ping is sent after the first. A calm client waits for longer, as its pings are fewer: the receiver says so
 // before it waits, so that no wait ends before a ping is due.
 func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
@@ -158,7 +158,7 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience, calm := l.cfg.DialTimeout, l.calm()
+		patience, calm := 2*l.cfg.DialTimeout, l.calm()
 		if calm {
 			patience += calmPings * l.cfg.DialTimeout
 		}
@@ -191,8 +191,7 @@ func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond,
 
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
 func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
-	const least = time.Millisecond
-	seldom := max(l.cfg.DialTimeout/2, least)
+	seldom := l.cfg.DialTimeout
 	last := time.Now()
 	due := time.NewTimer(seldom)
 	defer due.Stop()
