@@ -142,8 +142,8 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 const calmPings = 25
 
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for two DialTimeouts, the connection has failed: a ping is sent after the first. A calm client waits for longer, as its pings are fewer: the receiver says so
-// before it waits, so that no wait ends before a ping is due.
+// arrives for two DialTimeouts, the connection has failed: a ping is sent after the first. A calm client waits for longer, as its pings are fewer: the
+// receiver says so before it waits, so that no wait ends before a ping is due.
 func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
 	pings := make(chan struct{})
@@ -189,7 +189,8 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 // pings are sent while a mark is young, but ten a second at most.
 func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond, wire.YoungFor(g)/2) }
 
-// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server.
+// ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. If the server does not confirm that within
+// DialTimeout, ping interrupts the receiver.
 func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
 	seldom := l.cfg.DialTimeout
 	last := time.Now()
@@ -232,7 +233,19 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 			due.Reset(every)
 			args = []any{l.marks.ping(l.cfg.Servers.Client.Clock)}
 		}
-		if conn.Send(command, args...) != nil || conn.Flush() != nil || command == "UNSUBSCRIBE" {
+		if conn.Send(command, args...) != nil || conn.Flush() != nil {
+			return
+		}
+		if command == "UNSUBSCRIBE" {
+			left, closed := l.leftToClose(time.Now())
+			if !closed {
+				left = l.cfg.DialTimeout
+			}
+			select {
+			case <-stop:
+			case <-time.After(left):
+				redisconn.Interrupt(conn)
+			}
 			return
 		}
 	}

@@ -233,3 +233,40 @@ func TestACalmClientPingsItsSubscriptionSeldom(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 	})
 }
+
+// A receiver waits for longer than Close does.
+func TestASubscriptionEndsWithItsMasterThoughTheServerIsSilent(t *testing.T) {
+	for _, calm := range []bool{false, true} {
+		t.Run(fmt.Sprintf("calm: %v", calm), func(t *testing.T) {
+			bubbletest.Test(t, func(t *testing.T) { endsThoughTheServerIsSilent(t, calm) })
+		})
+	}
+}
+
+func endsThoughTheServerIsSilent(t *testing.T, calm bool) {
+	var mute atomic.Bool
+	server := &fake{Handle: func(conn int, cmd []string) string {
+		switch {
+		case cmd[0] == "SUBSCRIBE":
+			return "*3\r\n$9\r\nsubscribe\r\n$15\r\nredlock:wake:me\r\n:1\r\n"
+		case mute.Load():
+			return silence
+		case cmd[0] == "PING" && len(cmd) == 2:
+			return fmt.Sprintf("*2\r\n$4\r\npong\r\n$%d\r\n%s\r\n", len(cmd[1]), cmd[1])
+		}
+		return ok(conn, cmd)
+	}}
+	m := Start(Config{
+		Pool: server.Pool(), ID: "me", Servers: alone(0),
+		NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
+		Listener: client{every: time.Second, calm: func() bool { return calm }},
+	})
+	time.Sleep(10*time.Second + 10*time.Millisecond)
+	mute.Store(true)
+	began := time.Now()
+	m.Close()
+	<-m.Done()
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("it ended after %v, want DialTimeout", took)
+	}
+}

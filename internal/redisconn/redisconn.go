@@ -3,7 +3,7 @@
 //   - Bounded limits how much memory a reply can take.
 //   - Direct reads and writes with less CPU time.
 //   - ReceiveWithin limits how long a reply can take, and survives what makes redigo panic.
-//   - Break and Discard end a connection on which replies are pending.
+//   - Break, Interrupt and Discard end a connection on which replies are pending.
 //   - Printable, ServerText and PrintableError make a server's text safe to show.
 //
 // After a Send that has failed, redigo's Flush fails, too.
@@ -40,6 +40,15 @@ func Break(conn redis.Conn) {
 	for conn.Err() == nil {
 		ReceiveWithin(conn, -time.Second)
 	}
+}
+
+// Interrupt makes a connection unusable, and ends a Receive that is blocked. Any goroutine may call it. It does nothing to a connection that does
+// not support contexts.
+func Interrupt(conn redis.Conn) {
+	// If the deadline of ReceiveContext has passed, redigo breaks the connection instead of reading. It closes the net.Conn, to unblock others.
+	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))
+	defer cancel()
+	redis.ReceiveContext(conn, ctx)
 }
 
 // Discard closes a connection on which replies may be pending. Redigo's Close alone would wait for
