@@ -525,7 +525,7 @@ func (q *contender) dropClaim(how wire.Request) {
 }
 
 // standing reports whether the next poll is likely to be refused if nothing has happened since the last round: in that round, a quorum of
-// masters have said that their keys live for longer. Far claims seldom poll all masters.
+// masters have said that their keys live for longer. The polls of far claims that go to all masters are few, so they keep their probes.
 func (q *contender) standing(now clock.Reading) bool {
 	left, known := waits.FreeAfter(q.wait.try.round.Votes())
 	return known && !q.pace.Far && left > now.Since(q.wait.try.sentAt)+2*q.wait.locker.core.group.Distance()

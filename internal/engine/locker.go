@@ -121,7 +121,8 @@ type kind interface {
 	lock(w *wait) bool
 	// hold makes the lease of the wait that of the Locker.
 	hold(w *wait) *Lease
-	// ended leaves what the wait has entered, except what the Locker needs while it is locked.
+	// ended is called when the wait has ended, with the lock or without it. It leaves what the wait has entered, except what the Locker needs while it
+	// is locked.
 	ended(w *wait)
 	// held returns the lease of the present holder, or nil.
 	held(l *Locker) *Lease

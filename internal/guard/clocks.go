@@ -35,10 +35,10 @@ type jump struct {
 
 // Two jumps may be one jump of our own clock if they differ by at most jumpsAlike and were found within
 // jumpsTogether. Each master's clock is compared once a second, unless the master is slow or has to be
-// dialled first.
+// dialled first, or the client is calm: then a probe follows the first poll after calmLooks.
 const (
 	jumpsAlike    = 100 * time.Millisecond
-	jumpsTogether = 30 * time.Second
+	jumpsTogether = 2 * calmLooks
 )
 
 func (j jump) like(other jump) bool {

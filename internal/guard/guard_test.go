@@ -175,3 +175,42 @@ func TestAProbeThatFindsNoScriptIsFollowedByOneInspection(t *testing.T) {
 		}
 	})
 }
+
+// Commands that are likely to be refused have no probe, but when a look is due. Votes have one, which is a look if the last one was long ago.
+func TestALookFollowsPollsSeldom(t *testing.T) {
+	bubbletest.Test(t, func(t *testing.T) {
+		s := newScene(t, 1)
+		g := s.guards[0]
+		g.Begin(s.memory(time.Hour, incarnation.Holds, ""))
+		s.left(0)
+		looks := func(votes bool) (needed, thorough bool) {
+			p, needed := g.Next(votes, !votes)
+			if needed {
+				g.Confirm(Found{After: clock.System(), now: time.Now(), same: true})
+			}
+			return needed, p.thorough
+		}
+		g.Beat(false)
+		if needed, thorough := looks(true); !needed || !thorough {
+			t.Fatalf("a vote after a beat: a probe %v, a look %v; want both", needed, thorough)
+		}
+		for _, row := range []struct {
+			name             string
+			after            time.Duration // of a calm client, since the last look
+			votes            bool
+			needed, thorough bool
+		}{
+			{"a poll", time.Second, false, false, false},
+			{"a vote", time.Second, true, true, false},
+			{"a poll, later", 20 * time.Second, false, false, false},
+			{"a vote, later", 20 * time.Second, true, true, true},
+			{"a poll, still later", calmLooks + time.Second, false, true, true},
+		} {
+			time.Sleep(row.after)
+			g.Beat(true)
+			if needed, thorough := looks(row.votes); needed != row.needed || thorough != row.thorough {
+				t.Errorf("%s: a probe %v, a look %v; want %v, %v", row.name, needed, thorough, row.needed, row.thorough)
+			}
+		}
+	})
+}

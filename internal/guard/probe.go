@@ -15,7 +15,7 @@ import (
 
 // A probe checks behind votes whether they count. A good result says that the record is the one that
 // the inspection of this connection has confirmed, that the memory is the same, and that the server's
-// clock went on as before. Once a second it also says that the server is still a master, and does not evict keys. No probe follows a registration
+// clock went on as before. Once a second, or more seldom if the client is calm, it also says that the server is still a master, and does not evict keys. No probe follows a registration
 // that is likely to be refused. If it is granted all the same, a probe is sent then.
 //
 // A key that was evicted looks like a lock that was released. The record counts evictions, and a careful probe compares
@@ -33,9 +33,12 @@ import (
 // Heartbeat is how often Beat is called.
 const Heartbeat = time.Second
 
-// calmLooks is how often a probe of a calm client follows a poll, and finds out whether the server is still a master, and evicts no keys. When the
-// client becomes near, it finds out at once.
-const calmLooks = 30 * Heartbeat
+// A look is a probe that finds out whether the server is still a master, and evicts no keys.
+const (
+	calmLooks = 30 * Heartbeat // how often a look of a calm client follows a poll
+	nearLooks = 10 * Heartbeat // when a calm client becomes near, its last look is younger, or the next one is due
+	voteLooks = 2 * Heartbeat  // so old the last look may be when a probe follows a vote that is likely to be granted
+)
 
 // ErrChanged is a doubt, which ends a connection: the server may have lost locks.
 var ErrChanged = errors.New("it may have forgotten locks: its record of restarts, its scripts or its clock have changed")
@@ -63,8 +66,8 @@ type Probe struct {
 	anew     bool // it is an inspection, since the probe's script was gone
 }
 
-// Beat is called once a second. calm says that the client has no heartbeats but its polls. Beat reports whether no probe was sent since the last call,
-// so that one is due.
+// Beat is called once a second. calm says that the client has no heartbeats but its polls, of which few have a probe. Beat reports whether no probe was sent
+// since the last call, so that one is due.
 func (g *Guard) Beat(calm bool) (due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -80,23 +83,24 @@ func (g *Guard) Near(quiet bool) (due bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	looked := time.Since(g.looked)
-	if g.servers.Client.Off || looked < calmLooks && !(quiet && looked > Heartbeat) {
+	if g.servers.Client.Off || looked < nearLooks && !(quiet && looked > Heartbeat) {
 		return false
 	}
 	g.thorough, g.looked = true, time.Now()
 	return true
 }
 
-// Next returns the probe to be sent behind commands, and reports whether one is needed. votes says that there are votes among them, and asks that
-// there are others whose answers may be votes.
-func (g *Guard) Next(votes, asks bool) (p Probe, needed bool) {
+// Next returns the probe to be sent behind commands, and reports whether one is needed. votes says that there are votes among them that need one now, and
+// unproved that there are commands whose votes wait for a later one.
+func (g *Guard) Next(votes, unproved bool) (p Probe, needed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.servers.Client.Off || !votes && !g.anew && !(asks && g.thorough) {
+	if g.servers.Client.Off || !votes && !g.anew && !(unproved && g.thorough) {
 		return p, false
 	}
 	now := g.servers.Client.Clock()
-	p = Probe{thorough: g.thorough || g.legacy, careful: g.thorough || g.careful, anew: g.anew}
+	looks := g.thorough || votes && now.Time().Sub(g.looked) > voteLooks
+	p = Probe{thorough: looks || g.legacy, careful: looks || g.careful, anew: g.anew}
 	g.anew, g.inspecting = false, g.inspecting || g.anew
 	if p.thorough {
 		g.looked = now.Time()

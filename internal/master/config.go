@@ -52,7 +52,7 @@ type Listener interface {
 	// Waiting reports whether a claim of this client is near at a master, so that a grant may come soon. Such a grant counts from
 	// since on, at the earliest, and lasts for g at least.
 	Waiting(master int) (since time.Time, g time.Duration, near bool)
-	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls, which have probes, are its
+	// Calm reports whether this client holds no lock, and waits far from the heads of all queues. Then its polls are its
 	// heartbeats.
 	Calm() bool
 	// Patience returns how long it takes at most until a claim that is near is sent again, and how much longer while none is.

@@ -75,9 +75,8 @@ func (l *link) die(err error) {
 
 // write sends what is queued until the link has ended.
 func (l *link) write() {
-	tick := time.NewTimer(heartbeat)
+	tick := time.NewTicker(heartbeat)
 	defer tick.Stop()
-	rests := false           // the next tick comes later
 	ripe := time.NewTimer(0) // when the quarantine may have ended
 	defer ripe.Stop()
 	closing := l.m.closing
@@ -86,10 +85,6 @@ func (l *link) write() {
 		case <-l.dead:
 			return
 		case <-l.m.outbox.wake:
-			if rests && !l.m.mayRest() {
-				rests = false
-				tick.Reset(heartbeat)
-			}
 		case <-ripe.C:
 			if until := l.m.endQuarantine(); !until.IsZero() {
 				ripe.Reset(time.Until(until))
@@ -99,10 +94,6 @@ func (l *link) write() {
 			if err := l.beat(); err != nil {
 				l.die(err)
 				return
-			}
-			tick.Reset(heartbeat)
-			if rests = l.m.mayRest(); rests {
-				tick.Reset(calmBeats * heartbeat)
 			}
 			if until := l.m.endQuarantine(); !until.IsZero() { // it may have begun again
 				ripe.Reset(time.Until(until))
@@ -128,10 +119,6 @@ func (l *link) write() {
 		}
 	}
 }
-
-// calmBeats is how many heartbeats apart the ticks of a link are that may rest. When the client is calm no more, it sends commands to all masters, which
-// end the rest. Without it, ticks would take a fifth of the CPU time of a client that only waits.
-const calmBeats = 5
 
 // beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
 // master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
@@ -163,8 +150,8 @@ func (l *link) take() []item {
 	m, now := l.m, time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	items, votes, asks := m.outbox.take(now, m.subscription != nil)
-	if probe, needed := m.guard.Next(votes, asks); needed {
+	items, votes, unproved := m.outbox.take(now, m.subscription != nil)
+	if probe, needed := m.guard.Next(votes, unproved); needed {
 		it := newItem(wire.Probe, nil, nil)
 		it.Sent, it.probe = now, probe
 		items = m.outbox.follow(it)

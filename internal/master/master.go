@@ -220,16 +220,6 @@ func (m *Master) calm() bool {
 	return m.status.State == Up && m.subscription != nil
 }
 
-// mayRest reports whether nothing is due in the next seconds: the client is calm, and no release is owed.
-func (m *Master) mayRest() bool {
-	if !m.calm() {
-		return false
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.outbox.owed) == 0
-}
-
 // push queues a command of the Master itself.
 func (m *Master) push(it item) {
 	m.mu.Lock()

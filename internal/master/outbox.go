@@ -59,9 +59,9 @@ func (o *outbox) push(it item) {
 	}
 }
 
-// take moves the queue into flight, and returns it in the order of sending. votes says that there are votes among the items, and asks that there
-// are others whose answers may be votes. The slice is valid until the next take, and belongs to the writer.
-func (o *outbox) take(now time.Time, listening bool) (items []item, votes, asks bool) {
+// take moves the queue into flight, and returns it in the order of sending. votes says that there are votes among the items that need a probe
+// now, and unproved that there are commands whose votes wait for a later one. The slice is valid until the next take, and belongs to the writer.
+func (o *outbox) take(now time.Time, listening bool) (items []item, votes, unproved bool) {
 	o.plan.apart = now.Before(o.apart)
 	items = o.plan.arrange(o.queue)
 	clear(o.queue)
@@ -73,11 +73,11 @@ func (o *outbox) take(now time.Time, listening bool) (items []item, votes, asks 
 			it.claim.at[o.index].write()
 		}
 		if it.Kind.Votes() {
-			votes, asks = votes || !it.Unproved(), asks || it.Unproved()
+			votes, unproved = votes || !it.Unproved(), unproved || it.Unproved()
 		}
 		o.flight.Push(*it)
 	}
-	return items, votes, asks
+	return items, votes, unproved
 }
 
 // follow adds a command to what take has returned.

@@ -160,7 +160,6 @@ func (l *link) settle(a wire.Answer, batch int) {
 	switch {
 	case it.Kind.Releases() && a.Err != nil:
 		m.outbox.owe(&it, l.now.Add(heartbeat))
-		poke(m.outbox.wake) // the writer may rest
 	case it.Kind.Sets():
 		m.votedLocked(a)
 		m.tellLocked()

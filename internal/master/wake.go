@@ -35,9 +35,11 @@ func (m *Master) subscribe() {
 // A subscription is that of a subscriber.
 type subscription struct {
 	run   string        // immutable; the run_id of its server; "": it does not tell
+	every time.Duration // immutable; how often the server is pinged, unless a claim is near or the client is calm
 	links int           // immutable; Master.links when it was made
 	moved chan struct{} // closed when commands go to another server
 
+	hasty   bool        // immutable; the receiver cannot be interrupted, so it may not wait for longer than DialTimeout
 	patient atomic.Bool // the receiver waits for longer, since the client was calm when it began
 }
 
@@ -73,6 +75,7 @@ func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err err
 	l.mu.Lock()
 	p.links = l.links
 	l.mu.Unlock()
+	p.interruptible = redisconn.CanInterrupt(conn)
 	conn.Send("INFO", sections[0])
 	l.marks.begin(l.cfg.Servers.Client.Clock)
 	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID, wire.ListChannel(len(l.cfg.Servers.Client.Names)))
@@ -114,7 +117,10 @@ func pushKind(reply any) string {
 
 // serve uses a subscription until its connection fails, commands go to another server, or the Master is closed.
 func (l subscriber) serve(conn redis.Conn, p peer) error {
-	s := &subscription{run: p.Run, links: p.links, moved: make(chan struct{})}
+	s := &subscription{run: p.Run, links: p.links, every: l.cfg.DialTimeout, moved: make(chan struct{}), hasty: !p.interruptible}
+	if s.hasty {
+		s.every = max(s.every/2, time.Millisecond)
+	}
 	l.mu.Lock()
 	connected := l.status.State == Up || l.status.State == Quarantined
 	beside := !connected || l.besideLocked(s) // otherwise connectedLocked will compare them
@@ -142,7 +148,7 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 const calmPings = 25
 
 // receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
-// arrives for two DialTimeouts, the connection has failed: a ping is sent after the first. A calm client waits for longer, as its pings are fewer: the
+// arrives for twice the time between pings, the connection has failed. A calm client waits for longer, as its pings are fewer: the
 // receiver says so before it waits, so that no wait ends before a ping is due.
 func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 	stop := make(chan struct{})
@@ -158,7 +164,7 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience, calm := 2*l.cfg.DialTimeout, l.calm()
+		patience, calm := 2*s.every, !s.hasty && l.calm()
 		if calm {
 			patience += calmPings * l.cfg.DialTimeout
 		}
@@ -192,7 +198,7 @@ func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond,
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. If the server does not confirm that within
 // DialTimeout, ping interrupts the receiver.
 func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
-	seldom := l.cfg.DialTimeout
+	seldom := s.every
 	last := time.Now()
 	due := time.NewTimer(seldom)
 	defer due.Stop()

@@ -1,6 +1,7 @@
 package master
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock/internal/bubbletest"
 	"github.com/redlock-go/redlock/internal/fakeserver"
@@ -234,16 +237,21 @@ func TestACalmClientPingsItsSubscriptionSeldom(t *testing.T) {
 	})
 }
 
-// A receiver waits for longer than Close does.
+// A receiver waits for longer than Close does, unless it cannot be interrupted.
 func TestASubscriptionEndsWithItsMasterThoughTheServerIsSilent(t *testing.T) {
 	for _, calm := range []bool{false, true} {
-		t.Run(fmt.Sprintf("calm: %v", calm), func(t *testing.T) {
-			bubbletest.Test(t, func(t *testing.T) { endsThoughTheServerIsSilent(t, calm) })
-		})
+		for _, wrapped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("calm: %v, wrapped: %v", calm, wrapped), func(t *testing.T) {
+				bubbletest.Test(t, func(t *testing.T) { endsThoughTheServerIsSilent(t, calm, wrapped) })
+			})
+		}
 	}
 }
 
-func endsThoughTheServerIsSilent(t *testing.T, calm bool) {
+// A timed connection supports time-outs, and no contexts.
+type timed struct{ redis.ConnWithTimeout }
+
+func endsThoughTheServerIsSilent(t *testing.T, calm, wrapped bool) {
 	var mute atomic.Bool
 	server := &fake{Handle: func(conn int, cmd []string) string {
 		switch {
@@ -256,8 +264,19 @@ func endsThoughTheServerIsSilent(t *testing.T, calm bool) {
 		}
 		return ok(conn, cmd)
 	}}
+	pool := server.Pool()
+	if wrapped {
+		dial := pool.DialContext
+		pool.DialContext = func(ctx context.Context) (redis.Conn, error) {
+			conn, err := dial(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return timed{conn.(redis.ConnWithTimeout)}, nil
+		}
+	}
 	m := Start(Config{
-		Pool: server.Pool(), ID: "me", Servers: alone(0),
+		Pool: pool, ID: "me", Servers: alone(0),
 		NodeTimeout: 50 * time.Millisecond, DialTimeout: time.Second,
 		Listener: client{every: time.Second, calm: func() bool { return calm }},
 	})

@@ -22,7 +22,7 @@ type recorder struct {
 	counts []bool
 }
 
-func (l *recorder) note()                  { l.counts = append(l.counts, l.round.Votes()[0].In) }
+func (l *recorder) note() { l.counts = append(l.counts, l.round.Votes()[0].In) }
 func (l *recorder) Heard(int, wire.Answer) (news bool) {
 	l.note()
 	return false

@@ -42,8 +42,13 @@ func Break(conn redis.Conn) {
 	}
 }
 
-// Interrupt makes a connection unusable, and ends a Receive that is blocked. Any goroutine may call it. It does nothing to a connection that does
-// not support contexts.
+// CanInterrupt reports whether Interrupt has an effect on a connection: it must support contexts. No reply may be pending.
+func CanInterrupt(conn redis.Conn) bool {
+	_, err := redis.DoContext(conn, context.Background(), "") // sends nothing
+	return err == nil
+}
+
+// Interrupt makes a connection unusable, and ends a Receive that is blocked. Any goroutine may call it.
 func Interrupt(conn redis.Conn) {
 	// If the deadline of ReceiveContext has passed, redigo breaks the connection instead of reading. It closes the net.Conn, to unblock others.
 	ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, 0))

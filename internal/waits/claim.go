@@ -217,7 +217,7 @@ type Command struct {
 func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near, news bool) {
 	s, m := c.inbox.waits, &c.at[i]
 	s.mu.Lock()
-	again := cmd.Kind == wire.Again && m.had
+	again, was := cmd.Kind == wire.Again && m.had, c.places.at[i].known
 	gone := again && a.New // the key was granted or set, and is gone or another's since
 	lost := again && a.Err != nil
 	m.answered(cmd.Kind, a, listening)
@@ -248,7 +248,7 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 		c.voteLocked(i, vote{cmd.Mark, cmp.Or(max(a.Holds, 0), cmd.Life), a.Fence, a.Slots.All()})
 	}
 	near = c.places.near(i)
-	return near, near || free || gone || lost || a.Done()
+	return near, near || free || gone || lost || a.Done() || was && !c.places.at[i].known // that may make it one that may be the head
 }
 
 // answered takes an answer of the master to a command of a claim.

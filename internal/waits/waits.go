@@ -31,7 +31,7 @@ import (
 // An Inbox receives the messages for one wait of a Client for a name.
 type Inbox struct {
 	Poll chan struct{} // immutable; cap 1: a message asks for a poll
-	News chan struct{} // immutable; cap 1: there is news of the claim: a vote, an answer, its place, or a value
+	News chan struct{} // immutable; cap 1: there is news of the claim: a vote, an answer that changes something, its place, or a value
 
 	waits *Waits // immutable
 	key   string // immutable

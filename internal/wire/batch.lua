@@ -323,7 +323,8 @@ end
 
 -- Executes the release of a lease in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
 -- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
--- it is deleted, and the head is told so. Reports whether the lock was passed on. If it was not, the release is still to be executed.
+-- it is deleted, and the head is told so. Reports whether the lock was passed on. If it was not, the key may hold the token of a claim that has not heard of
+-- it. The release is executed then as if the key held its own token, so the key must not be read again.
 --
 -- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
 -- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.

@@ -44,9 +44,8 @@ local claimText = '^(%S*) (%S+) (%d+) '
 --   purged    no slot has expired
 --   loose     slots that a release has left, and that are still marked as taken: the next claims are given these
 --   queue     the claims that wait: see queue.lua
---   crossed   the field of that name; false: there is none; nil: it was not read
 --   lastLimit the field limit, if this call has written it
-local slotsKey, untilKey, takenKey, lives, count, purged, loose, queue, crossed, lastLimit
+local slotsKey, untilKey, takenKey, lives, count, purged, loose, queue, lastLimit
 
 local function switchTo(key)
   if key == slotsKey then
@@ -56,7 +55,7 @@ local function switchTo(key)
   slotsKey = key
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
-  lives, count, purged, loose, crossed, lastLimit = 0, nil, false, {}, nil, nil
+  lives, count, purged, loose, lastLimit = 0, nil, false, {}, nil
   queue = {name = 'redlock:permits:' .. base, key = key, near = nil, left = 0, slots = true, front = nil, whole = nil}
 end
 
@@ -74,16 +73,13 @@ local function keep(life)
   end
 end
 
--- Returns what is known of a token: client, terms (g and the limit), whether it has aimed, and its slots. Returns nil if nothing is. If the field of the
--- token was read, record has it.
-local function known(token, record)
-  if record == nil then
-    record = redis.call('HGET', slotsKey, '@' .. token)
-  end
-  if not record then
+-- Returns what is known of a token: client, terms (g and the limit), whether it has aimed, and its slots. Returns nil if nothing is.
+local function known(token)
+  local r = redis.call('HGET', slotsKey, '@' .. token)
+  if not r then
     return nil
   end
-  local client, terms, aimed, list = string.match(record, '^(%S*) (%d+ %d+) (.) (%S*)$')
+  local client, terms, aimed, list = string.match(r, '^(%S*) (%d+ %d+) (.) (%S*)$')
   return client, terms, aimed == '!', list
 end
 
@@ -321,11 +317,10 @@ end
 
 -- Notes that a claim may be in the way of the token that wishes its slot: see exchange.
 local function noteCrossed(slot)
-  local before = redis.call('HGET', slotsKey, 'crossed') or ''
-  if not string.find(',' .. before .. ',', ',' .. slot .. ',', 1, true) then
-    redis.call('HSET', slotsKey, 'crossed', with(before, slot))
+  local crossed = redis.call('HGET', slotsKey, 'crossed') or ''
+  if not string.find(',' .. crossed .. ',', ',' .. slot .. ',', 1, true) then
+    redis.call('HSET', slotsKey, 'crossed', with(crossed, slot))
   end
-  crossed = nil
 end
 
 -- Gives free slots to claims that are in the way of a wish. Such a claim stands in one slot at this master only, and another token wishes
@@ -333,9 +328,7 @@ end
 -- slot, and leaves the slot that is wished. If this master gave the free slot to the head of the queue instead, it would be one grant ahead
 -- of the other masters again, and the votes would be split again.
 local function exchange()
-  if crossed == nil then
-    crossed = redis.call('HGET', slotsKey, 'crossed')
-  end
+  local crossed = redis.call('HGET', slotsKey, 'crossed')
   if not crossed then
     return
   end
@@ -361,7 +354,6 @@ local function exchange()
   elseif rest ~= crossed then
     redis.call('HSET', slotsKey, 'crossed', rest)
   end
-  crossed = nil
 end
 
 -- It is assumed that a client that is unheard is stopped: one was found silent, or slots are free that nobody has released.
@@ -642,9 +634,7 @@ end
 local function release(token, limit, n, g)
   leave(queue, member(token, limit, n, g))
   purge()
-  local fields = redis.call('HMGET', slotsKey, '@' .. token, 'crossed')
-  crossed = fields[2]
-  local client, _, _, list = known(token, fields[1])
+  local client, _, _, list = known(token)
   if client then
     redis.call('HDEL', slotsKey, '@' .. token)
     for s in string.gmatch(list, '%d+') do
