@@ -196,14 +196,14 @@ func TestALookFollowsPollsSeldom(t *testing.T) {
 		}
 		for _, row := range []struct {
 			name             string
-			after            time.Duration // of a calm client, since the last look
+			after            time.Duration // since the row before
 			votes            bool
 			needed, thorough bool
 		}{
 			{"a poll", time.Second, false, false, false},
 			{"a vote", time.Second, true, true, false},
-			{"a poll, later", 20 * time.Second, false, false, false},
-			{"a vote, later", 20 * time.Second, true, true, true},
+			{"a poll, later", 5 * time.Second, false, false, false},
+			{"a vote, later", 5 * time.Second, true, true, true},
 			{"a poll, still later", calmLooks + time.Second, false, true, true},
 		} {
 			time.Sleep(row.after)

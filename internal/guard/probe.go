@@ -15,12 +15,12 @@ import (
 
 // A probe checks behind votes whether they count. A good result says that the record is the one that
 // the inspection of this connection has confirmed, that the memory is the same, and that the server's
-// clock went on as before. Once a second, or more seldom if the client is calm, it also says that the server is still a master, and does not evict keys. No probe follows a registration
-// that is likely to be refused. If it is granted all the same, a probe is sent then.
+// clock went on as before. Once a second, or more seldom if the client is calm, it also says that the server is still a
+// master, and does not evict keys. No probe follows a registration or a poll that is likely to be refused. If that is granted all the same, a probe is sent then.
 //
 // A key that was evicted looks like a lock that was released. The record counts evictions, and a careful probe compares
 // the count. It costs the server several times as much as another probe. Keys are evicted only when the memory is full, and
-// only if an operator has changed the policy since the last thorough probe. So probes are careful once a second, and always
+// only if an operator has changed the policy since the last thorough probe. So these are careful, and all probes are
 // while the memory is nearly full.
 
 // SCRIPT FLUSH deletes the probe's script, and the memory is as it was. So a probe that finds no script is followed by one that is an
@@ -35,9 +35,9 @@ const Heartbeat = time.Second
 
 // A look is a probe that finds out whether the server is still a master, and evicts no keys.
 const (
-	calmLooks = 30 * Heartbeat // how often a look of a calm client follows a poll
-	nearLooks = 10 * Heartbeat // when a calm client becomes near, its last look is younger, or the next one is due
-	voteLooks = 2 * Heartbeat  // so old the last look may be when a probe follows a vote that is likely to be granted
+	calmLooks = 30 * Heartbeat // after how long a look of a calm client follows its next poll
+	nearLooks = 10 * Heartbeat // after how long a look is due when a calm client becomes near
+	voteLooks = 2 * Heartbeat  // after how long a probe behind votes is a look, also that of a calm client
 )
 
 // ErrChanged is a doubt, which ends a connection: the server may have lost locks.

@@ -40,6 +40,7 @@ func TestAMasterIsBlamedForAJumpUnlessOthersJumpAlike(t *testing.T) {
 		{"both, not quite alike", 2, nil, []step{{0, 0, 5 * s}, {0, 1, 5*s + 150*time.Millisecond}}, []int{0, 1}, []int{0, 1}},
 		{"both, the other way", 2, nil, []step{{0, 0, 5 * s}, {0, 1, -5 * s}}, []int{0, 1}, []int{0, 1}},
 		{"all alike, and later one alone", 3, nil, []step{{0, 0, 5 * s}, {0, 1, 5 * s}, {0, 2, 5 * s}, {5 * s, 0, 20 * s}}, []int{0, 1, 2}, []int{0}},
+		{"one after the other, alike, in a minute", 2, nil, []step{{0, 0, 5 * s}, {35 * s, 1, 5 * s}}, []int{0, 1}, []int{0}},
 		{"one after the other, alike, long after", 2, nil, []step{{0, 0, 5 * s}, {65 * s, 1, 5 * s}}, []int{1}, []int{0, 1}},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -37,8 +37,7 @@ type peer struct {
 	trial   error         // the reply to a trial
 	noSlots error         // what its user lacks for semaphores; else nil
 	links   int           // of a subscription: Master.links before it
-
-	interruptible bool // of a subscription: see redisconn.CanInterrupt
+	hasty   bool          // of a subscription: see there
 }
 
 // supervise keeps the connection until Close.

@@ -35,7 +35,6 @@ func (m *Master) subscribe() {
 // A subscription is that of a subscriber.
 type subscription struct {
 	run   string        // immutable; the run_id of its server; "": it does not tell
-	every time.Duration // immutable; how often the server is pinged, unless a claim is near or the client is calm
 	links int           // immutable; Master.links when it was made
 	moved chan struct{} // closed when commands go to another server
 
@@ -75,7 +74,7 @@ func (l subscriber) greet(ctx context.Context, conn redis.Conn) (p peer, err err
 	l.mu.Lock()
 	p.links = l.links
 	l.mu.Unlock()
-	p.interruptible = redisconn.CanInterrupt(conn)
+	p.hasty = !redisconn.CanInterrupt(conn)
 	conn.Send("INFO", sections[0])
 	l.marks.begin(l.cfg.Servers.Client.Clock)
 	conn.Send("SUBSCRIBE", wire.WakeChannel+l.cfg.ID, wire.ListChannel(len(l.cfg.Servers.Client.Names)))
@@ -117,10 +116,7 @@ func pushKind(reply any) string {
 
 // serve uses a subscription until its connection fails, commands go to another server, or the Master is closed.
 func (l subscriber) serve(conn redis.Conn, p peer) error {
-	s := &subscription{run: p.Run, links: p.links, every: l.cfg.DialTimeout, moved: make(chan struct{}), hasty: !p.interruptible}
-	if s.hasty {
-		s.every = max(s.every/2, time.Millisecond)
-	}
+	s := &subscription{run: p.Run, links: p.links, moved: make(chan struct{}), hasty: p.hasty}
 	l.mu.Lock()
 	connected := l.status.State == Up || l.status.State == Quarantined
 	beside := !connected || l.besideLocked(s) // otherwise connectedLocked will compare them
@@ -164,7 +160,7 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 		l.ping(conn, s, stop)
 	}()
 	for {
-		patience, calm := 2*s.every, !s.hasty && l.calm()
+		patience, calm := 2*l.seldom(s), !s.hasty && l.calm()
 		if calm {
 			patience += calmPings * l.cfg.DialTimeout
 		}
@@ -195,10 +191,19 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 // pings are sent while a mark is young, but ten a second at most.
 func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond, wire.YoungFor(g)/2) }
 
+// seldom returns how often the server is pinged, unless a claim is near or the client is calm.
+func (l subscriber) seldom(s *subscription) time.Duration {
+	every := l.cfg.DialTimeout
+	if s.hasty {
+		every /= 2
+	}
+	return max(every, time.Millisecond)
+}
+
 // ping pings the server until stop, and unsubscribes when the Master is closed or commands go to another server. If the server does not confirm that within
 // DialTimeout, ping interrupts the receiver.
 func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{}) {
-	seldom := s.every
+	seldom := l.seldom(s)
 	last := time.Now()
 	due := time.NewTimer(seldom)
 	defer due.Stop()

@@ -289,3 +289,13 @@ func endsThoughTheServerIsSilent(t *testing.T, calm, wrapped bool) {
 		t.Errorf("it ended after %v, want DialTimeout", took)
 	}
 }
+
+// However short DialTimeout is.
+func TestASubscriptionIsPingedOnceAMillisecondAtMost(t *testing.T) {
+	for _, hasty := range []bool{false, true} {
+		l := subscriber{Master: &Master{cfg: Config{DialTimeout: 1}}}
+		if every := l.seldom(&subscription{hasty: hasty}); every < time.Millisecond {
+			t.Errorf("hasty: %v: pinged every %v", hasty, every)
+		}
+	}
+}

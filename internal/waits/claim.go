@@ -248,7 +248,8 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 		c.voteLocked(i, vote{cmd.Mark, cmp.Or(max(a.Holds, 0), cmd.Life), a.Fence, a.Slots.All()})
 	}
 	near = c.places.near(i)
-	return near, near || free || gone || lost || a.Done() || was && !c.places.at[i].known // that may make it one that may be the head
+	unknown := was && !c.places.at[i].known // so it may be the head by now
+	return near, near || unknown || free || gone || lost || a.Done()
 }
 
 // answered takes an answer of the master to a command of a claim.

@@ -283,6 +283,23 @@ func TestAWaitIsToldWhenAnAnswerIsCounted(t *testing.T) {
 	}
 }
 
+// A claim whose places are not known may be the head, so it polls as the head does.
+func TestAnAnswerByWhichAPlaceIsKnownNoMoreIsNews(t *testing.T) {
+	in := New(3, noDrift).Begin("a")
+	c := claimOf(in, "mine")
+	in.SetClaim(c)
+	for _, row := range []struct {
+		name      string
+		listening bool
+		news      bool
+	}{{"its place becomes known", true, false}, {"it stays the same", true, false}, {"nobody could tell of a grant", false, true}, {"nor later", false, false}} {
+		_, news := c.Answered(1, Command{Kind: wire.Again, Mark: c.Began, Life: time.Second, One: true}, wire.Answer{Outcome: wire.Taken, Ahead: 50, Standing: "other"}, row.listening)
+		if news != row.news {
+			t.Errorf("%s: news: %v, want %v", row.name, news, row.news)
+		}
+	}
+}
+
 // A vote that is neither the first one nor that of a quorum changes nothing.
 func TestAWaitIsToldOfTheFirstVoteAndOfAQuorum(t *testing.T) {
 	s := New(7, noDrift)
