@@ -7,8 +7,8 @@ var ofLeases = []Defect{
 		Rule: "A release deletes the key only if it holds the token of the released lease.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "    held = granted[key] or not opened[key] and valueOf(key)\n  end\n",
-			New:  "    held = granted[key] or not opened[key] and valueOf(key)\n  end\n  if held and isRelease(what) then held = token end\n",
+			Old:  "    held = granted[key] or valueOf(key)\n  end\n",
+			New:  "    held = granted[key] or valueOf(key)\n  end\n  if held and isRelease(what) then held = token end\n",
 		}},
 	}, {
 		Name: "no-rollback",

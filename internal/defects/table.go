@@ -25,8 +25,12 @@ var ofWaits = []Defect{
 			New:  "",
 		}, {
 			File: "internal/wire/batch.lua",
-			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis",
+			Old:  "if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis",
 			New:  "if redis",
+		}, {
+			File: "internal/wire/batch.lua",
+			Old:  "redis.pcall('PUBLISH', 'redlock:wake:' .. client, message)\n",
+			New:  "redis.pcall('PUBLISH', 'redlock:nobody', message)\n",
 		}, {
 			File: "internal/wire/queue.lua",
 			Old:  "return redis.pcall('PUBLISH', 'redlock:wake:' .. client, sign",
@@ -81,7 +85,7 @@ var ofWaits = []Defect{
 		Rule: "A grant sets the key only where there is none.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "reply = redis.pcall('SET', key, claim, 'PX', g, mine and 'XX' or 'NX')",
+			Old:  "reply = redis.pcall('SET', key, claim, 'PX', g, 'NX')",
 			New:  "reply = redis.pcall('SET', key, claim, 'PX', g)",
 		}, {
 			File: "internal/wire/batch.lua",
@@ -301,7 +305,7 @@ var ofWaits = []Defect{
 		Rule: "A client that has ended is not granted the lock.",
 		Edits: []Edit{{
 			File: "internal/wire/batch.lua",
-			Old:  "if heard == false or heard == 0 then",
+			Old:  "if heard == 0 then",
 			New:  "if heard == false then",
 		}, {
 			File: "internal/wire/queue.lua",

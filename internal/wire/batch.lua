@@ -60,26 +60,13 @@ local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) =
 -- Returns how many of these exist of a key: the queue, and the queue of readers. If none does, a release only deletes the key.
 local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
 
--- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
-local function valueOf(key)
-  local held = redis.pcall('GET', key)
-  return type(held) == 'table' and string.sub(held.err, 1, 9) == 'WRONGTYPE' and ' ' or held
-end
-
--- The usual calls are short, and making a function takes about as long as a command. So calls that need few functions return before
--- those below are made, and functions that few calls need are made when they are needed: see fences and more.
-
--- A release, and a release with the next acquisition of its key. What they have read is not read again: what the key held, and how
--- many of its queues exist. nil: that is not known.
-local answers = {}
-local before, exist
-local pair = #KEYS == 2 and KEYS[1] == KEYS[2]
-if (#KEYS == 1 or pair) and isRelease(ARGV[2]) then
-  before = valueOf(KEYS[1])
-  exist = before == ARGV[3] and queuesOf(KEYS[1])
-  if exist == 0 and not pair then
-    return redis.pcall('DEL', KEYS[1])
+-- Lets a key live for ttl ms, if it holds the token. held is what the key holds. With asks, says whether somebody waits for the lock.
+local function renew(key, token, held, ttl, asks)
+  if held ~= token then
+    return type(held) == 'table' and held or held and -1 or 0
   end
+  local n = redis.pcall('PEXPIRE', key, ttl)
+  return n == 1 and (asks or string.find(token, '~', 1, true)) and queuesOf(key) ~= 0 and 2 or n
 end
 
 -- Returns the functions that concern fences, which are made in the first call of this one.
@@ -132,6 +119,232 @@ local function fences()
   return fenced
 end
 
+-- What this call has read of its first key, which is not read again: what it holds, and for a release how many queues it has. nil: that is
+-- not known. answers begins with those that usual() has given.
+local before, exist
+local answers = {}
+
+-- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
+-- text that a client loads for one process sets it. Otherwise it is read, as far as this client may.
+local run
+
+local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
+
+-- Executes what contending clients ask for most often: a release, a registration, a poll, or a release and a registration of the same key.
+-- Returns the reply, or nil: then rest(), which has all rules, executes what is left. Making a function takes as long as a command, and more in a
+-- process that has been idle. So this function makes none, but for fences: what it has in common with others stands here once more.
+local function usual()
+  local key, what, token = KEYS[1], ARGV[2], ARGV[3]
+  local releases = isRelease(what)
+  if #KEYS > 2 or #KEYS == 2 and (KEYS[2] ~= key or not releases) then
+    return nil
+  end
+  local held = redis.pcall('GET', key)
+  if type(held) == 'table' then
+    return nil
+  end
+  before = held
+  if not releases then
+    local ttl, asks = string.match(what, '^renew (%d+) ?(%-?)$')
+    if ttl then
+      return renew(key, token, held, ttl, asks == '-')
+    end
+  end
+  local name = 'redlock:queue:' .. key
+  local front, left -- of the queue, if it has been changed: see queue.lua
+  local micros, last -- the time; the score of the last claim that is near behind the release
+
+  if releases then
+    exist = held == token and queuesOf(key)
+    if exist == 0 and #KEYS == 1 then
+      return redis.pcall('DEL', key)
+    elseif exist == 0 then
+      -- The token is replaced by that of the next acquisition: one command instead of a DEL and a SET.
+      local ttl, proposal = string.match(ARGV[4], '^register ([1-9]%d*) [%d-]+ %d+$'), nil
+      if not ttl then
+        ttl, proposal = string.match(ARGV[4], '^register ([1-9]%d*) %-+ 0 (%d+)$')
+      end
+      local reply = ttl and redis.pcall('SET', key, ARGV[5], 'PX', ttl)
+      if not reply or reply.err then
+        return nil
+      elseif not proposal then
+        return 1
+      end
+      local given, err = fences().begin(key, tonumber(proposal))
+      return {1, err or {1, given}}
+    end
+
+    -- The lock is passed on if no readers wait, and the claim at the head, or that which is named and one of the first four, is not silent.
+    -- The key still holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is told so. If the
+    -- claim has not heard of it, rest() executes the release as if the key held its own token, so the key must not be read again.
+    --
+    -- Whether the client of the claim is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
+    -- PSUBSCRIBE *. Beside one, a client that is gone costs g.)
+    local wait, by, how, proposal = string.match(what, '^release ([1-9]%d*f?) ?([%+]?)(%S*) ?(%d*)$')
+    local open, named = how == 'open', by == '+' and ' ' .. how
+    if exist ~= 1 or not (open or named or how == '' or how == '-') then
+      return nil
+    end
+    front = redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES') -- an error has no elements
+    local at = 1
+    while named and front[at] and not string.find(front[at], named, 1, true) do
+      at = at + 2
+    end
+    local client, claim, g, deaf = string.match(front[at] or '', claimText)
+    if not claim or claim == token or deaf == 'p' then
+      return nil
+    end
+    local now, score = redis.pcall('TIME'), tonumber(front[at + 1])
+    micros = now[1] * 1000000 + now[2]
+    if score > micros or score + (const.joinedLately + const.pollsWithin) * 1000 < micros then -- see heard
+      local note = redis.pcall('GET', 'redlock:waiter:' .. client)
+      local till, far = string.match(type(note) == 'string' and note or '', '^(%d+) (%d+)$')
+      if till and (till + far) * 1000 < micros then
+        return nil
+      end
+    end
+    local mine = id .. ' ' .. token .. ' ' .. wait
+    if open then
+      if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis.pcall('DEL', key) ~= 1 then
+        return nil
+      end
+      left = redis.pcall('ZREM', name, mine, mine .. 'p')
+      left = type(left) == 'number' and left or 0
+      if left > 0 then
+        front = redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES')
+      end
+      before = false
+    else
+      left = redis.pcall('ZREM', name, front[at], mine, mine .. 'p')
+      if type(left) ~= 'number' or left == 0 then
+        return nil -- the client may not write to the queue
+      end
+      table.remove(front, at)
+      table.remove(front, at)
+      if left > 1 then -- the claim of the lease that is released was in the queue, too
+        front = redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES')
+      end
+      local given, err
+      if string.sub(g, -1) == 'f' then
+        given, err = fences().next(key, tonumber(proposal) ~= 0 and tonumber(proposal) or nil)
+        g = string.sub(g, 1, -2)
+      end
+      local reply = not err and redis.pcall('SET', key, claim, 'PX', g, 'XX')
+      local set = reply and not reply.err
+      local message = token .. ' ' .. key
+      if set then
+        local age = redis.pcall('PTTL', 'redlock:incarnation')
+        if not run then
+          local info = redis.pcall('INFO', 'server')
+          run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+        end
+        local next = string.match(front[1] or '', '^%S* (%S+) %d+f?p?$')
+        message = '+ ' .. claim .. ' ' .. run .. ' ' .. (type(age) == 'number' and age or -1) .. ' ' ..
+          (given and string.format('%.0f', given) or '0') .. (next and '/' .. next or '') .. ' ' .. key
+      end
+      local heard = redis.pcall('PUBLISH', 'redlock:wake:' .. client, message)
+      if heard == 0 then
+        return nil
+      elseif not set then
+        redis.pcall('DEL', key)
+      end
+      before = set and claim
+      left = left - (at > 2 * const.near and 1 or 0) -- it was not near
+    end
+    last = tonumber(front[2 * const.near])
+    answers[1] = 2
+  elseif not held then
+    -- The head of the queue takes a free lock.
+    local ttl, g, proposal = string.match(what, '^again ([1-9]%d*) %d+ ([1-9]%d*f?) ?(%d*)$')
+    local mine = id .. ' ' .. token .. ' ' .. (g or '')
+    front = g and redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES') or {} -- an error has no elements
+    local reply = front[1] == mine and redis.pcall('SET', key, token, 'NX', 'PX', ttl)
+    if not reply or reply.err then
+      return nil
+    end
+    left = redis.pcall('ZREM', name, mine, mine .. 'p')
+    left = type(left) == 'number' and left or 0
+    table.remove(front, 1)
+    table.remove(front, 1)
+    local given, err
+    if proposal ~= '' then
+      given, err = fences().begin(key, tonumber(proposal))
+    end
+    answers[1] = err or (given or left == 0) and {1, given or 0, '', left == 0 and 1 or 0, 0} or 1
+  end
+
+  if front then
+    -- See tellNear.
+    for i = 2 * math.max(const.near - left, 0) + 1, math.min(#front, 2 * const.near), 2 do
+      if not micros then
+        local now = redis.pcall('TIME')
+        micros = now[1] * 1000000 + now[2]
+      end
+      local age = (micros - front[i + 1]) / 1000
+      if age < 0 or age > const.markLeast then
+        local client, claim, ms = string.match(front[i], '^(%S*) (%S+) (%d+)f?p?$')
+        if claim and (age < 0 or age > math.min(ms - const.stopMost, ms / 2)) then
+          redis.pcall('PUBLISH', 'redlock:wake:' .. client, '= ' .. claim .. ' ' .. key)
+        end
+      end
+    end
+    if #KEYS == 1 then
+      return answers[1]
+    end
+  end
+
+  -- The claim is put into the queue if the key holds another token, or was left open by this call, its client has a subscription, and the key is neither
+  -- kept nor held by readers. See join.
+  what, token, held = ARGV[2 * #KEYS], ARGV[2 * #KEYS + 1], before
+  local verb, ms, g, proposal = string.match(what, '^(%a+) %d+ (-?%d+) ([1-9]%d*f?) ?(%d*)$')
+  local polls = verb == 'again'
+  if not (polls or verb == 'register') or not held and (polls or not releases) or
+    held and (held == token or held == marker or string.find(held, '~', 1, true)) then
+    return nil
+  end
+  local mine = id .. ' ' .. token .. ' ' .. g
+  local score = polls and tonumber(redis.pcall('ZSCORE', name, mine) or nil)
+  if polls and (not score or score >= const.setAside) then
+    return nil
+  end
+  if not micros then
+    local now = redis.pcall('TIME')
+    micros = now[1] * 1000000 + now[2]
+  end
+  local patience, far = tonumber(ARGV[2 * #KEYS + 2]), tonumber(ARGV[2 * #KEYS + 3])
+  if patience and far then -- see noteRuns
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', micros / 1000 + patience, far),
+      'PX', string.format('%.0f', patience + far + const.noteLife))
+  end
+  local ticket = micros - ms * 1000
+  local new = not score and redis.pcall('ZADD', name, 'NX', string.format('%.0f', ticket), mine) == 1
+  local rank = 10
+  if not (new and last and last < ticket) then
+    rank = redis.pcall('ZRANK', name, mine)
+    rank = type(rank) == 'number' and rank or 0
+  end
+  if rank == 0 or not score and (rank == 1 or micros % 16 == 0) then
+    redis.pcall('PEXPIRE', name, const.queueLife)
+  end
+  local lives = rank < const.near and redis.pcall('PTTL', key)
+  local fence, err = 0, nil
+  if proposal ~= '' then
+    fence, err = fences().last(key)
+  end
+  answers[#KEYS] = err or {type(lives) == 'number' and lives >= 0 and -2 - lives or -1, fence,
+    held and string.sub(held, 1, const.tokenMost) or '', new and 1 or 0, rank}
+  return #KEYS == 2 and answers or answers[1]
+end
+
+-- Executes any call, but for the answers that there are.
+local function rest()
+
+-- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
+local function valueOf(key)
+  local held = redis.pcall('GET', key)
+  return type(held) == 'table' and string.sub(held.err, 1, 9) == 'WRONGTYPE' and ' ' or held
+end
+
 -- Returns the reply: the answers, or a single 1.
 local function reply(answers)
   local i = 1
@@ -144,28 +357,15 @@ end
 -- Keys that were released in this call while they had no queue.
 local free = {}
 
-if exist == 0 or #KEYS > 1 and before == nil then
+if #KEYS > 1 and (before == nil or exist == 0) then
   -- Returns the TTL of an acquisition without a fence that sets a key.
   local function plainTTL(word) return string.match(word, '^register ([1-9]%d*) [%d-]+ %d+$') end
-
-  -- Returns the TTL of an acquisition with a fence that sets a key and does not queue, and the proposed fence.
-  local function fencedTTL(word) return string.match(word, '^register ([1-9]%d*) %-+ 0 (%d+)$') end
 
   -- Sets a key that a client releases and acquires again in one call to the client's new
   -- token. This takes one command instead of a DEL and a SET. Reports whether the key was set.
   local function replace(key, ttl, token)
     local reply = ttl and redis.pcall('SET', key, token, 'PX', ttl)
     return type(reply) == 'table' and not reply.err
-  end
-
-  if exist == 0 and replace(KEYS[1], plainTTL(ARGV[4]), ARGV[5]) then
-    return 1
-  elseif exist == 0 then
-    local ttl, proposal = fencedTTL(ARGV[4])
-    if replace(KEYS[1], ttl, ARGV[5]) then
-      local given, err = fences().begin(KEYS[1], tonumber(proposal))
-      return {1, err or {1, given}}
-    end
   end
 
   -- Releases keys that hold their tokens with few commands, if nobody waits for one of the keys: there is no client to
@@ -232,27 +432,8 @@ if exist == 0 or #KEYS > 1 and before == nil then
   end
 end
 
--- Lets a key live for ttl ms, if it holds the token. held is what the key holds. With asks, says whether somebody waits for the lock.
-local function renew(key, token, held, ttl, asks)
-  if held ~= token then
-    return type(held) == 'table' and held or held and -1 or 0
-  end
-  local n = redis.pcall('PEXPIRE', key, ttl)
-  return n == 1 and (asks or string.find(token, '~', 1, true)) and queuesOf(key) ~= 0 and 2 or n
-end
-
-if #KEYS == 1 then
-  local ttl, asks = string.match(ARGV[2], '^renew (%d+) ?(%-?)$')
-  if ttl then
-    return renew(KEYS[1], ARGV[3], valueOf(KEYS[1]), ttl, asks == '-')
-  end
-end
-
--- What this call knows of keys: the tokens to which it has granted them, and which it has left open for the head of the queue. A key
--- that was left open may be set by the next command, so only calls of two commands leave keys open in this way: see handOver.
-local granted, opened = {}, {}
-
-local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
+-- The tokens to which this call has granted keys.
+local granted = {}
 
 -- include queue.lua
 
@@ -260,7 +441,7 @@ local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 local queue
 local function queueOf(key)
   if not queue or queue.key ~= key then
-    queue = {name = 'redlock:queue:' .. key, key = key, near = const.near, left = 0, front = nil, whole = nil, last = nil}
+    queue = {name = 'redlock:queue:' .. key, key = key, near = const.near, left = 0, front = nil, whole = nil}
   end
   return queue
 end
@@ -297,21 +478,21 @@ local function refused(key, held, ofClaim, proposal, new, rank)
   return acquired(key, left < 0 and -1 or -2 - left, ofClaim, proposal, held and string.sub(held, 1, const.tokenMost) or '', new, nil, rank)
 end
 
--- Grants a lock to a member of its queue, which is taken out of the queue. The key is free, or, with mine, holds the token of this client, whose member
--- of the queue that is. If the key cannot be set, the claim is told to look, with token. Returns how many have heard of it, or false: the client
--- may not write to the queue.
-local function grant(q, m, token, proposal, mine, client, claim, g)
+-- Grants a lock to a member of its queue, which is taken out of the queue. The key is free. If it cannot be set, the claim is told
+-- to look, with token. Returns how many have heard of it, or false: the client may not write to the queue.
+local function grant(q, m, token, proposal)
   local key = q.key
-  if leave(q, m, mine, mine and mine .. 'p') == 0 then
+  if leave(q, m) == 0 then
     return false
   end
+  local client, claim, g = parse(m)
   local given, err, reply = nil, nil, nil
   if claim and string.sub(g, -1) == 'f' then
     given, err = fences().next(key, proposal)
     g = string.sub(g, 1, -2)
   end
   if claim and not err then
-    reply = redis.pcall('SET', key, claim, 'PX', g, mine and 'XX' or 'NX')
+    reply = redis.pcall('SET', key, claim, 'PX', g, 'NX')
   end
   if not reply or reply.err then
     return redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key)
@@ -319,93 +500,6 @@ local function grant(q, m, token, proposal, mine, client, claim, g)
   granted[key] = claim
   local _, next = parse(frontOf(q)[1] or '')
   return tellGrant('+', client, claim, (given and text(given) or '0') .. (next and '/' .. next or ''), key)
-end
-
--- Executes the release of a lease in the usual case, with few commands: no readers wait, and the head of the queue is a live claim, or that which is
--- named is one of the first four. The key still holds the token that is released, and is set anew instead of deleted and set; with open,
--- it is deleted, and the head is told so. Reports whether the lock was passed on. If it was not, the key may hold the token of a claim that has not heard of
--- it. The release is executed then as if the key held its own token, so the key must not be read again.
---
--- Whether the client of the head is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
--- PSUBSCRIBE *. Beside one, a client that is gone costs g.) A client without a subscription never hears it, and keeps the lock.
-local function handOver(what, key, token)
-  local wait, how, proposal = string.match(what, '^release ([1-9]%d*f?) ?(%S*) ?(%d*)$')
-  local plain, open = how == '-' or how == '', how == 'open'
-  local named = how and not plain and not open and string.match(how, '^%+(.+)$')
-  if not (plain or open or named) then
-    return false
-  end
-  local q, mine = queueOf(key), member(token, wait)
-  local front = frontOf(q)
-  local at = 1
-  while named and front[at] and not string.find(front[at], ' ' .. named, 1, true) do
-    at = at + 2
-  end
-  local head, score = front[at], tonumber(front[at + 1])
-  local client, claim, g, deaf = parse(head or '')
-  if not claim or claim == token then
-    return false
-  end
-  deaf = deaf == 'p'
-  if not deaf and not joinedIn(const.joinedLately + const.pollsWithin, score) and
-    queueing().heard(q, head, redis.pcall('GET', 'redlock:waiter:' .. client), score) == 'silent' then
-    return false
-  end
-  if not open and not deaf then
-    proposal = tonumber(proposal) ~= 0 and tonumber(proposal) or nil
-    local heard = grant(q, head, token, proposal, mine, client, claim, g)
-    if heard == false or heard == 0 then
-      return false
-    elseif granted[key] ~= claim then
-      redis.pcall('DEL', key)
-    end
-    if at > 2 * q.near then
-      q.left = q.left - 1 -- it was not near
-    end
-    q.last = tonumber(q.front and q.front[2 * q.near])
-    tellNear(q, true)
-    return true
-  elseif redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 and not deaf or redis.pcall('DEL', key) ~= 1 then
-    return false
-  end
-  opened[key] = true
-  leave(q, mine, mine .. 'p')
-  q.last = tonumber(front[2 * q.near])
-  return true
-end
-
--- Puts a claim into the queue of a key that holds another token, and returns the answer, in the usual case: its client has a subscription, and
--- the key is neither kept nor held by readers. Otherwise it returns nil, and has done nothing. held is what the key holds.
-local function queueUp(what, key, token, held)
-  local verb, ms, g, proposal = string.match(what, '^(%a+) %d+ (-?%d+) ([1-9]%d*f?) ?(%d*)$')
-  if verb ~= 'register' and verb ~= 'again' or type(held) ~= 'string' or held == token or held == marker or string.find(held, '~', 1, true) then
-    return nil
-  end
-  local new, rank = join(queueOf(key), member(token, g), verb == 'again', tonumber(ms))
-  return refused(key, held, true, proposal, new, rank)
-end
-
--- Here a text for one process sets run.
-
--- What contending clients ask for most often: a release, a registration, a poll, or a release and a registration. In the usual case, that is done here,
--- before the other functions are made.
-if #KEYS == 1 or pair then
-  if exist == 1 and handOver(ARGV[2], KEYS[1], ARGV[3]) then
-    answers[1], before = 2, nil
-    tellNear(queue)
-  end
-  local i = #KEYS
-  if pair and answers[1] then
-    before = granted[KEYS[1]]
-  elseif not pair and before == nil then
-    before = valueOf(KEYS[1])
-  end
-  if not answers[i] and before and (answers[1] or not pair) then
-    answers[i] = queueUp(ARGV[2 * i], KEYS[i], ARGV[2 * i + 1], before)
-  end
-  if answers[i] then
-    return pair and answers or answers[1]
-  end
 end
 
 -- The commands are in a function of their own. To make a function, Lua looks for each local that it uses among all that other functions
@@ -491,7 +585,7 @@ local function more()
       redis.pcall('PUBLISH', 'redlock:wake:' .. parse(found.m), token .. ' ' .. key)
       return true
     end
-    return grant(q, found.m, token, by.proposal, nil, parse(found.m)) ~= false
+    return grant(q, found.m, token, by.proposal) ~= false
   end
 
   -- include recall.lua
@@ -532,8 +626,7 @@ local function acquire(verb, key, token, held, ttl, waited, g, proposal)
   local mine = ms and joining(token, g, ms, deaf)
   local q, polls = queueOf(key), verb == 'again'
   local new, rank, head = false, 0, nil
-  -- A claim behind an open release is not the head, which was told to look.
-  if not held and ttl ~= '0' and not (verb == 'register' and opened[key] and ms) then
+  if not held and ttl ~= '0' then
     if verb ~= 'acquire' and not free[key] then
       head = frontOf(q)[1]
     end
@@ -600,7 +693,7 @@ end
 local word, parts -- the last word and its parts
 local function execute(what, key, token, held)
   if held == nil then
-    held = granted[key] or not opened[key] and valueOf(key)
+    held = granted[key] or valueOf(key)
   end
   if isRelease(what) then
     return type(held) == 'table' and held or release(what, key, token, held)
@@ -609,7 +702,7 @@ local function execute(what, key, token, held)
   end
   local verb, one, two, g, proposal = unpack(parts) -- what one and two are depends on the verb
   if not verb then
-    granted[key], opened[key] = nil, nil
+    granted[key] = nil
     return readers().answer(what, key, token)
   elseif verb == 'renew' then
     local ttl, asks = one, two == '-'
@@ -650,3 +743,7 @@ return reply(answers)
 end
 
 return commands()
+end
+
+-- Here a text for one process sets run.
+return usual() or rest()

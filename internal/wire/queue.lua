@@ -1,5 +1,5 @@
 -- The queue of a lock, of its readers, and of a semaphore: a part of batch.lua and slots.lua, in the place of a line that includes this file.
--- Ahead of it there are id, and claimText, the pattern of a claim in a queue. docs/protocol.md has the rules.
+-- Ahead of it there are id, run, and claimText, the pattern of a claim in a queue. docs/protocol.md has the rules.
 --
 -- A queue that a call has opened is a table:
 --   name    the key of the sorted set. Its members are claims, and their scores since when these wait, in µs
@@ -8,7 +8,6 @@
 --   left    how many members have left the front since claims were told that they have become near
 --   front   the first members, each with its score behind it: those that are near and one more; nil: they have to be read
 --   whole   the front has all members
---   last    the score of the last claim that is near, if a release of this call has passed the lock on
 --   slots   it is that of a semaphore
 
 local function text(n) return string.format('%.0f', n) end
@@ -30,10 +29,6 @@ local function clock()
   micros()
   return math.floor(began / 1000)
 end
-
--- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
--- text that a client loads for one process sets it. Otherwise it is read, as far as this client may.
-local run
 
 -- Splits a member of a queue: the client, the token of its claim, and for how many ms it may be granted what it waits for, with an f behind
 -- if it wants a fence. What is no claim is a client. Of a claim in the queue of a lock whose client has no subscription, the last value is p.
@@ -297,8 +292,7 @@ local function queueing()
 end
 
 -- Puts a claim into a queue, or takes one that polls back to its place. Returns whether it had not been there, and how many members are
--- ahead of it. If its user may not ask for that, none is: then it polls often. If a release in front of it in the call has
--- seen that three are, they are not counted. A queue is kept for ten minutes after its head polled, or after a claim joined that is one of the first
+-- ahead of it. If its user may not ask for that, none is: then it polls often. A queue is kept for ten minutes after its head polled, or after a claim joined that is one of the first
 -- two, or one in 16: longer than any sleep between two polls.
 local function join(q, m, polls, ms)
   local ticket = micros() - ms * 1000
@@ -320,12 +314,9 @@ local function join(q, m, polls, ms)
     new = redis.pcall('ZADD', q.name, 'NX', text(ticket), m) == 1 and not was
   end
   q.front = nil
-  local rank = 10 -- they are not counted
-  if not (new and q.last and q.last < ticket) then
-    rank = redis.pcall('ZRANK', q.name, m)
-    rank = type(rank) == 'number' and rank or 0
-  end
-  if rank == 0 or not score and (rank == 1 or micros() % 16 == 0) then
+  local rank = redis.pcall('ZRANK', q.name, m)
+  rank = type(rank) == 'number' and rank or 0
+  if rank == 0 or not score and (rank == 1 or began % 16 == 0) then
     redis.pcall('PEXPIRE', q.name, const.queueLife)
   end
   return new, rank

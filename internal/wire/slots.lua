@@ -37,6 +37,9 @@ local id = ARGV[1]
 -- The form of a claim in a queue: more follows.
 local claimText = '^(%S*) (%S+) (%d+) '
 
+-- The run_id of this server's process: see batch.lua.
+local run
+
 -- include queue.lua
 
 -- The keys of the current semaphore, and what is known of it in this call: for how many ms the keys live, and
