@@ -40,6 +40,143 @@ local claimText = '^(%S*) (%S+) (%d+) '
 -- The run_id of this server's process: see batch.lua.
 local run
 
+-- Returns how many claims are near, by a limit: a release may free several slots. It is NearOf in slots.go.
+local function nearOf(limit) return math.max(const.near, math.min(tonumber(limit), const.nearMost)) end
+
+-- Returns the place in members of the one that a free slot goes to. members are the first of a queue, with their scores, and the first near of these
+-- are near; now is in µs. As a rule it is one that prefers the slot: masters that see several slots become free, each in another order, then give
+-- each slot to the same claim. If none of the members does, it is the first that prefers no slot that it has released, or the same one as a member
+-- before it, else the head.
+--
+-- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots,
+-- or have another limit, are not passed.
+local passing = 30000 -- in µs
+local function choose(slot, members, limit, near, now)
+  local latest = (tonumber(members[2]) + now) / 2 + passing
+  local same, other = {}, nil
+  for i = 1, math.min(#members, 2 * near), 2 do
+    local n, size, prefers = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
+    if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
+      break
+    elseif prefers == slot then
+      return i
+    end
+    other = other or (same[prefers] or not string.find(prefers, '!', 1, true)) and i
+    same[prefers] = true
+  end
+  return other or 1
+end
+
+-- Returns who stands in some slots of a semaphore: the number, and the beginning of the token.
+local function standing(key, slots)
+  local all = {}
+  for s in string.gmatch(slots, '%d+') do
+    local token = redis.call('HGET', key, s)
+    if token then
+      all[#all + 1] = s .. '=' .. string.sub(token, 1, const.standingBytes)
+    end
+  end
+  return table.concat(all, ' ')
+end
+
+-- Executes what contending clients ask for most often, as usual() in batch.lua does: a release of one slot, which a claim that has joined lately is
+-- granted, and the registration of the next claim, while no other slot is free. Returns the reply, or nil: then rest() executes the call.
+local function usual()
+  local key, token, claim = KEYS[1], ARGV[3], ARGV[5]
+  if #KEYS ~= 2 or KEYS[2] ~= key then
+    return nil
+  end
+  local limit, preferred, g = string.match(ARGV[2], '^release (%d+) 1 (%d+!?) (%d+)$')
+  local size, prefers, least, waited, asked = string.match(ARGV[4], '^register %d+ (%d+) 1 (%d+!?) (%d+) (%d+) ?(%S*)$')
+  if not limit or size ~= limit then
+    return nil
+  end
+  local base = string.sub(key, 15)
+  local queue, untilKey = 'redlock:permits:' .. base, 'redlock:until:' .. base
+  local record = redis.call('HGET', key, '@' .. token)
+  local slot = record and string.match(record, '^%S* %d+ %d+ %- (%d+)$')
+  if not slot or redis.call('HGET', key, 'w' .. slot) or redis.call('HGET', key, 'crossed') or redis.call('HGET', key, '@' .. claim) then
+    return nil
+  end
+  local now = redis.call('TIME')
+  local micros = now[1] * 1000000 + now[2]
+  local clock = math.floor(micros / 1000)
+  local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
+  if redis.call('ZCARD', untilKey) ~= tonumber(limit) or tonumber(first) <= clock then
+    return nil
+  end
+
+  local near = nearOf(limit)
+  local front = redis.call('ZRANGE', queue, 0, near, 'WITHSCORES')
+  local mine = id .. ' ' .. token .. ' ' .. g .. ' 1 ' .. limit .. ' ' .. preferred
+  for i = 1, #front, 2 do
+    if front[i] == mine then
+      return nil
+    end
+  end
+  local at = front[1] and choose(slot .. '!', front, limit, near, micros) or 1
+  local lately = micros - const.joinedLately * 1000
+  local head, score = tonumber(front[2]), tonumber(front[at + 1])
+  local client, next, life, n, of = string.match(front[at] or '', '^(%S*) (%S+) (%d+) (%d+) (%d+) ')
+  if not next or n ~= '1' or of ~= limit or head > micros or head < lately or score > micros or score < lately then
+    return nil
+  end
+  local left = redis.pcall('ZREM', queue, front[at], mine)
+  if type(left) ~= 'number' or left == 0 then
+    return nil
+  end
+  table.remove(front, at)
+  table.remove(front, at)
+  redis.call('HDEL', key, '@' .. token)
+  redis.call('HSET', key, '@' .. next, client .. ' ' .. life .. ' ' .. limit .. ' - ' .. slot, 'limit', limit, slot, next)
+  redis.call('ZADD', untilKey, string.format('%.0f', clock + life), slot)
+  if redis.call('PTTL', untilKey) < life + 60000 then -- see keep
+    for _, name in ipairs({key, untilKey, 'redlock:taken:' .. base}) do
+      redis.call('PEXPIRE', name, string.format('%.0f', life + const.queueLife))
+    end
+  end
+  local age = redis.pcall('PTTL', 'redlock:incarnation')
+  if not run then
+    local info = redis.pcall('INFO', 'server')
+    run = type(info) == 'string' and string.match(info, 'run_id:(%x+)') or '-'
+  end
+  local message = '* ' .. next .. ' ' .. run .. ' ' .. (type(age) == 'number' and age or -1) .. ' ' .. slot .. ' ' .. key
+  if redis.pcall('PUBLISH', 'redlock:wake:' .. client, message) == 0 then
+    redis.call('HDEL', key, '@' .. next)
+    redis.call('HSET', key, '@' .. token, record, slot, token)
+    return nil
+  end
+  -- See tellNear.
+  for i = 2 * math.max(near - left, 0) + 1, math.min(#front, 2 * near), 2 do
+    local age = (micros - front[i + 1]) / 1000
+    if age < 0 or age > const.markLeast then
+      local client, claim, ms = string.match(front[i], claimText)
+      if claim and (age < 0 or age > math.min(ms - const.stopMost, ms / 2)) then
+        redis.pcall('PUBLISH', 'redlock:wake:' .. client, '= ' .. claim .. ' ' .. key)
+      end
+    end
+  end
+
+  -- See register.
+  local patience, far = tonumber(ARGV[6]), tonumber(ARGV[7])
+  if patience and far then
+    redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', micros / 1000 + patience, far),
+      'PX', string.format('%.0f', patience + far + const.noteLife))
+  end
+  mine = id .. ' ' .. claim .. ' ' .. least .. ' 1 ' .. limit .. ' ' .. prefers
+  local new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', micros - waited * 1000), mine)
+  local rank = redis.pcall('ZRANK', queue, mine)
+  rank = type(rank) == 'number' and rank or 0
+  if rank <= 1 or micros % 16 == 0 then
+    redis.pcall('PEXPIRE', queue, const.queueLife)
+  end
+  first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
+  return {1, {-2 - math.max(first - clock, 0), '', standing(key, asked), new == 1 and 1 or 0, 0, rank}}
+end
+
+-- Executes any call.
+local function rest()
+
 -- include queue.lua
 
 -- The keys of the current semaphore, and what is known of it in this call: for how many ms the keys live, and
@@ -290,29 +427,6 @@ local function purge()
   return #old > 0
 end
 
--- Returns the place in members of the one that a free slot goes to. members are the first of a queue, with their scores. As a rule it is one that prefers
--- the slot: masters that see several slots become free, each in another order, then give each slot to the same claim. If none of the members
--- does, it is the first that prefers no slot that it has released, or the same one as a member before it, else the head.
---
--- The head waits for no longer than twice as long as a member that passes it, and twice passing. Members that want several slots,
--- or have another limit, are not passed.
-local passing = 30000 -- in µs
-local function choose(slot, members, limit)
-  local latest = (tonumber(members[2]) + micros()) / 2 + passing
-  local same, other = {}, nil
-  for i = 1, math.min(#members, 2 * queue.near), 2 do
-    local n, size, prefers = string.match(members[i], ' (%d+) (%d+) (%d+!?)$')
-    if n ~= '1' or size ~= limit or tonumber(members[i + 1]) > latest then
-      break
-    elseif prefers == slot then
-      return i
-    end
-    other = other or (same[prefers] or not string.find(prefers, '!', 1, true)) and i
-    same[prefers] = true
-  end
-  return other or 1
-end
-
 -- Reports whether a client has ended: its channel has no subscriber. Where it is sent a message, the answer to that says so, too.
 local function gone(client)
   return tonumber(redis.call('PUBSUB', 'NUMSUB', 'redlock:wake:' .. client)[2]) == 0
@@ -402,7 +516,7 @@ local function nextOf()
       if not slots then
         return nil
       end
-      local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit) or 1
+      local at = n == '1' and #members > 2 and choose(slots[1] .. '!', members, limit, queue.near, micros()) or 1
       if at == 1 or ready(members[at], tonumber(members[at + 1])) then
         return members[at], slots, before
       end
@@ -453,18 +567,6 @@ local function pass(careful)
   loose = {}
 end
 
--- Returns who stands in some slots: the number, and the beginning of the token.
-local function standing(slots)
-  local all = {}
-  for s in string.gmatch(slots, '%d+') do
-    local token = redis.call('HGET', slotsKey, s)
-    if token then
-      all[#all + 1] = s .. '=' .. string.sub(token, 1, const.standingBytes)
-    end
-  end
-  return table.concat(all, ' ')
-end
-
 -- Returns the limit that was in use last if it is another one than this, else 0.
 local function otherLimit(limit)
   local last = lastLimit or redis.call('HGET', slotsKey, 'limit')
@@ -484,11 +586,11 @@ local function state(token, asked, new, other, m, ahead)
       local expiry = tonumber(redis.call('ZSCORE', untilKey, s) or 0)
       least = math.min(least or expiry, expiry)
     end
-    return {2 + math.max(least - clock(), 0), list, standing(asked), new, other, 0}
+    return {2 + math.max(least - clock(), 0), list, standing(slotsKey, asked), new, other, 0}
   end
   local first = redis.call('ZRANGE', untilKey, 0, 0, 'WITHSCORES')[2]
   local rank = ahead or redis.pcall('ZRANK', queue.name, m) -- without the right to it, all are near
-  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(asked), new, other,
+  return {-2 - (first and math.max(tonumber(first) - clock(), 0) or 0), '', standing(slotsKey, asked), new, other,
     type(rank) == 'number' and rank or 0}
 end
 
@@ -524,7 +626,7 @@ local function register(what, token, life, limit, n, g, waited, slots)
   if not front[1] or tonumber(front[2]) >= const.setAside then -- nobody queues, or all who do are silent
     local list = take(token, life, limit, n, g)
     if list then
-      return {1, list, standing(slots), 1, other, 0}
+      return {1, list, standing(slotsKey, slots), 1, other, 0}
     end
   end
   local polls = what == 'again'
@@ -648,15 +750,12 @@ local function release(token, limit, n, g)
   return client and list ~= '' and 1 or 0
 end
 
--- Sets how many are near, by a limit: a release may free several slots. It is NearOf in slots.go.
-local function setNear(limit) queue.near = math.max(const.near, math.min(tonumber(limit), const.nearMost)) end
-
 local function answer(word, token)
   local what, life, limit, n, prefers, g, waited, slots =
     string.match(word, '^(%a+) (%d+) (%d+) (%d+) (%d+!?) (%d+) (%S+) ?(%S*)$')
   if what then
     preferred = prefers
-    setNear(limit)
+    queue.near = nearOf(limit)
   end
   if what == 'register' or what == 'again' then
     return register(what, token, life, limit, n, g, waited, slots)
@@ -668,18 +767,18 @@ local function answer(word, token)
   end
   local ttl, list = string.match(word, '^renew (%d+) (%S+)$')
   if ttl then
-    setNear(const.nearMost) -- more are told than are near, perhaps
+    queue.near = const.nearMost -- more are told than are near, perhaps
     return renew(token, ttl, list)
   end
   local verb, within, numbers, number = string.match(word, '^(%a+) (%d+) (%S+) (%d+)$')
   if verb == 'fence' or verb == 'commit' then
-    setNear(const.nearMost)
+    queue.near = const.nearMost
     return commit(verb, token, within, numbers, tonumber(number))
   end
   local size, count, prefers, grantFor = string.match(word, '^release (%d+) (%d+) (%d+!?) (%d+)$')
   if size then
     preferred = prefers
-    setNear(size)
+    queue.near = nearOf(size)
     return release(token, size, count, grantFor)
   end
   return redis.error_reply('ERR unknown word')
@@ -709,5 +808,13 @@ end
 return answers
 end
 
--- Here a text for one process sets run.
 return commands()
+end
+
+-- Here a text for one process sets run.
+local ok, reply = pcall(usual)
+if not ok then
+  reply = redis.error_reply(type(reply) == 'table' and reply.err or tostring(reply))
+  return {reply, reply}
+end
+return reply or rest()
