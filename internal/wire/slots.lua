@@ -118,8 +118,11 @@ local function usual()
   local lately = micros - const.joinedLately * 1000
   local head, score = tonumber(front[2]), tonumber(front[at + 1])
   local client, next, life, n, of = string.match(front[at] or '', '^(%S*) (%S+) (%d+) (%d+) (%d+) ')
-  if not next or n ~= '1' or of ~= limit or head > micros or head < lately or score > micros or score < lately then
+  if not next or next == claim or n ~= '1' or of ~= limit or head > micros or head < lately or score > micros or score < lately then
     return nil
+  end
+  if at == 1 and front[3] and string.match(front[3], ' (%d+) %d+!?$') ~= limit then
+    return nil -- for another limit there may be room left
   end
   local left = redis.pcall('ZREM', queue, front[at], mine)
   if type(left) ~= 'number' or left == 0 then
