@@ -120,9 +120,9 @@ local function fences()
 end
 
 -- What this call has read of its first key, which is not read again: what it holds, and for a release how many queues it has. nil: that is
--- not known. answers begins with those that usual() has given.
+-- not known. How many members usual() has taken out of its queue, if claims were not told since, and the answers that it has given.
 local before, exist
-local answers = {}
+local left, answers = 0, {}
 
 -- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
 -- text that a client loads for one process sets it. Otherwise it is read, as far as this client may.
@@ -151,7 +151,7 @@ local function usual()
     end
   end
   local name = 'redlock:queue:' .. key
-  local front, left -- of the queue, if it has been changed: see queue.lua
+  local front -- of the queue, if it has been changed: see queue.lua
   local micros, last -- the time; the score of the last claim that is near behind the release
 
   if releases then
@@ -216,7 +216,8 @@ local function usual()
       before = false
     else
       left = redis.pcall('ZREM', name, front[at], mine, mine .. 'p')
-      if type(left) ~= 'number' or left == 0 then
+      left = type(left) == 'number' and left or 0
+      if left == 0 then
         return nil -- the client may not write to the queue
       end
       table.remove(front, at)
@@ -288,6 +289,7 @@ local function usual()
         end
       end
     end
+    left = 0
     if #KEYS == 1 then
       return answers[1]
     end
@@ -441,7 +443,8 @@ local granted = {}
 local queue
 local function queueOf(key)
   if not queue or queue.key ~= key then
-    queue = {name = 'redlock:queue:' .. key, key = key, near = const.near, left = 0, front = nil, whole = nil}
+    queue = {name = 'redlock:queue:' .. key, key = key, near = const.near, left = left, front = nil, whole = nil}
+    left = 0
   end
   return queue
 end

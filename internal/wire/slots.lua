@@ -37,6 +37,9 @@ local id = ARGV[1]
 -- The form of a claim in a queue: more follows.
 local claimText = '^(%S*) (%S+) (%d+) '
 
+-- How many members usual() has taken out of the queue, if claims were not told since.
+local left = 0
+
 -- The run_id of this server's process: see batch.lua.
 local run
 
@@ -124,9 +127,10 @@ local function usual()
   if at == 1 and front[3] and string.match(front[3], ' (%d+) %d+!?$') ~= limit then
     return nil -- for another limit there may be room left
   end
-  local left = redis.pcall('ZREM', queue, front[at], mine)
-  if type(left) ~= 'number' or left == 0 then
-    return nil
+  left = redis.pcall('ZREM', queue, front[at], mine)
+  left = type(left) == 'number' and left or 0
+  if left == 0 then
+    return nil -- the client may not write to the queue
   end
   table.remove(front, at)
   table.remove(front, at)
@@ -159,6 +163,8 @@ local function usual()
       end
     end
   end
+
+  left = 0
 
   -- See register.
   local patience, far = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -199,7 +205,8 @@ local function switchTo(key)
   untilKey = 'redlock:until:' .. base
   takenKey = 'redlock:taken:' .. base
   lives, count, purged, loose, lastLimit = 0, nil, false, {}, nil
-  queue = {name = 'redlock:permits:' .. base, key = key, near = nil, left = 0, slots = true, front = nil, whole = nil}
+  queue = {name = 'redlock:permits:' .. base, key = key, near = nil, left = left, slots = true, front = nil, whole = nil}
+  left = 0
 end
 
 -- Lets the keys live for longer than all that is in them.
