@@ -121,7 +121,7 @@ local function usual()
   local lately = micros - const.joinedLately * 1000
   local head, score = tonumber(front[2]), tonumber(front[at + 1])
   local client, next, life, n, of = string.match(front[at] or '', '^(%S*) (%S+) (%d+) (%d+) (%d+) ')
-  if not next or next == claim or n ~= '1' or of ~= limit or head > micros or head < lately or score > micros or score < lately then
+  if not next or next == claim or n ~= '1' or of ~= limit or head < lately or score > micros then
     return nil
   end
   if at == 1 and front[3] and string.match(front[3], ' (%d+) %d+!?$') ~= limit then

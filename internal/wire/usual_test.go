@@ -49,6 +49,19 @@ type usualCall struct {
 
 func (c *usualCall) make(command ...any) { c.made = append(c.made, command) }
 
+// remembers makes the record of the memory, and notes of clients that wait.
+func (c *usualCall) remembers(r *rand.Rand) {
+	if r.IntN(10) > 0 {
+		c.make("SET", "redlock:incarnation", "i", "PX", 3_600_000)
+	}
+	for _, client := range []string{"v", "w", "s"} {
+		if r.IntN(3) == 0 {
+			till := c.now.UnixMilli() + pick[int64](r, -20_000, -1, 0, 1000)
+			c.make("SET", "redlock:waiter:"+client, fmt.Sprint(till, " ", pick(r, 0, 6000)))
+		}
+	}
+}
+
 func (c *usualCall) String() string { return fmt.Sprintf("%v, then %q", c.made, c.args) }
 
 // An outcome is what a call has answered and left. near are the messages that only say that a claim is near.
@@ -194,7 +207,7 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 	agree(t, batchLua, func(r *rand.Rand) (*usualCall, string) {
 		now := time.UnixMicro(1_800_000_000_000_000 + int64(r.IntN(32)))
 		c := &usualCall{keys: []string{"k"}, now: now}
-		if held := pick(r, "", "", "A", "A", "A", "A", "A", "A", "A", "A", "A", "A", "V", "Z", "Z", "Z~z", ReadersMarker); held != "" {
+		if held := pick(r, "", "", "A", "A", "A", "A", "A", "A", "A", "A", "A", "A", "V", "Z", "Z", "Z~v", ReadersMarker); held != "" {
 			c.make("SET", "k", held, "PX", pick(r, 1, 5_000, 60_000))
 		}
 		if r.IntN(40) == 0 {
@@ -204,15 +217,8 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 		if r.IntN(10) == 0 {
 			c.make("ZADD", "redlock:rqueue:k", 5, pick(r, "v R 400", "s S 400", "x Y 400p"))
 		}
-		if r.IntN(10) > 0 {
-			c.make("SET", "redlock:incarnation", "i", "PX", 3_600_000)
-		}
-		for _, client := range []string{"v", "w", "s"} {
-			if r.IntN(3) == 0 {
-				till := now.UnixMilli() + pick[int64](r, -20_000, -1, 0, 1000)
-				c.make("SET", "redlock:waiter:"+client, fmt.Sprint(till, " ", pick(r, 0, 6000)))
-			}
-		}
+		c.make("ZADD", "redlock:readers:k", now.UnixMilli()+1000, "x R")
+		c.remembers(r)
 		members := []string{"v V 400", "w W 1000f", "x X 700", "s S 400"}
 		if r.IntN(4) == 0 {
 			members = append(members, "g G 400", "v D 400p", "c A 400", "c A 400p", "odd")
@@ -259,7 +265,7 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 func TestTheUsualCallsOnSemaphoresAreExecutedAsAllOthers(t *testing.T) {
 	agree(t, slotsLua, func(r *rand.Rand) (*usualCall, string) {
 		now := time.UnixMicro(1_800_000_000_000_000 + int64(r.IntN(32)))
-		limit := pick(r, 1, 2, 2, 3)
+		limit := pick(r, 1, 2, 2, 3, 5)
 		c := &usualCall{keys: []string{slotsKey + "k", slotsKey + pick(r, "k", "k", "k", "k", "k", "l")}, now: now}
 		taken := limit - r.IntN(10)/9
 		for slot := range taken {
@@ -287,15 +293,7 @@ func TestTheUsualCallsOnSemaphoresAreExecutedAsAllOthers(t *testing.T) {
 		if r.IntN(10) == 0 {
 			c.make("HSET", slotsKey+"k", "crossed", pick(r, "0", "1"))
 		}
-		if r.IntN(10) > 0 {
-			c.make("SET", "redlock:incarnation", "i", "PX", 3_600_000)
-		}
-		for _, client := range []string{"v", "w", "s"} {
-			if r.IntN(3) == 0 {
-				till := now.UnixMilli() + pick[int64](r, -20_000, -1, 0, 1000)
-				c.make("SET", "redlock:waiter:"+client, fmt.Sprint(till, " ", pick(r, 0, 6000)))
-			}
-		}
+		c.remembers(r)
 		terms := func() string { return fmt.Sprint(" 1 ", limit, " ", pick(r, "0", "0", "0!", "1!")) }
 		members := []string{"v V 400" + terms(), "w W 1000" + terms(), "x X 700" + terms(), "s S 400" + terms()}
 		if r.IntN(4) == 0 {
