@@ -8,21 +8,23 @@ import (
 )
 
 // compareWith leaves ours, and ours as the program in the directory has it, and the workloads in which each subject
-// is a process.
+// is a process. Where a Locker takes no part, RWLockers do.
 func (b *bench) compareWith(dir string) {
-	ours := subjectByID(oursID)
-	old := *ours
-	old.id, old.short, old.program = oldID, "the other commit", filepath.Join(dir, "bench")
-	b.subjects = []*subject{ours, &old}
-	var all []*workload
-	for _, w := range workloads() {
-		if !w.takes(ours) || w.against != "" || w.id == idLeases || w.id == idKilled2 {
-			continue
+	b.subjects, b.workloads = nil, nil
+	all := workloads()
+	for _, id := range []string{oursID, readersID} {
+		ours := subjectByID(id)
+		old := *ours
+		old.id, old.short, old.program = id+ofOther, "the other commit", filepath.Join(dir, "bench")
+		b.subjects = append(b.subjects, ours, &old)
+		for _, w := range all {
+			if !w.takes(ours) || w.against != "" || w.id == idLeases || w.id == idKilled2 {
+				continue
+			}
+			w.takes, w.against = func(s *subject) bool { return s.id == ours.id || s.id == old.id }, old.id
+			b.workloads = append(b.workloads, w)
 		}
-		w.takes, w.against = func(*subject) bool { return true }, oldID
-		all = append(all, w)
 	}
-	b.workloads = all
 }
 
 // fleetOf returns the masters of a subject. Clients of different commits may not know each other's records

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/redlock-go/redlock/lab/internal/child"
@@ -37,11 +38,7 @@ func startAll(subjects []*subject, setups []setup) (all []*remote, err error) {
 		}
 	}()
 	for i, s := range subjects {
-		id := s.id
-		if s.program != "" {
-			id = oursID
-		}
-		r, err := child.StartWorker[order, report](s.program, id)
+		r, err := child.StartWorker[order, report](s.program, strings.TrimSuffix(s.id, ofOther))
 		if err != nil {
 			return all, err
 		}

@@ -110,11 +110,15 @@ func TestAnAttemptThatFailedInAnyRepetitionMissesTheTarget(t *testing.T) {
 func TestAnotherCommitIsComparedWhereItsProgramCanRun(t *testing.T) {
 	b := &bench{}
 	b.compareWith("other")
-	if len(b.subjects) != 2 || b.subjects[1].program != filepath.Join("other", "bench") {
-		t.Fatalf("subjects = %v, want ours and the other", b.subjects)
+	if len(b.subjects) != 4 || b.subjects[1].program != filepath.Join("other", "bench") {
+		t.Fatalf("subjects = %v, want ours and the others", b.subjects)
 	}
 	for _, w := range b.workloads {
-		if w.id == idLeases || w.reference() != oldID || !w.takes(b.subjects[1]) {
+		of := b.subjects[:2]
+		if w.id == idReaders || w.id == idWriters || w.id == idFirstRead {
+			of = b.subjects[2:]
+		}
+		if w.id == idLeases || w.reference() != of[1].id || !w.takes(of[0]) || !w.takes(of[1]) {
 			t.Errorf("%s is compared with %q", w.id, w.reference())
 		}
 	}

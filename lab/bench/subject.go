@@ -112,8 +112,8 @@ const (
 // inProcessID is the standard library's, for readers of one process.
 const inProcessID = "sync.RWMutex"
 
-// oldID is ours as another commit has it: see -against.
-const oldID = "redlock, old"
+// ofOther ends the id of a subject as another commit has it: see -old.
+const ofOther = ", the other commit"
 
 // rueidisID is the only peer that waits for messages instead of polling.
 const rueidisID = "rueidislock"

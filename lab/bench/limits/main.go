@@ -52,6 +52,7 @@ var sections = []section{
 	{"crash", crash},
 	{"processes", processes},
 	{"ring", ring},
+	{"polls", polls},
 	{"permits", permits},
 	{"names", names},
 	{"masters", masters},
