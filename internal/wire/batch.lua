@@ -55,20 +55,6 @@ local id = ARGV[1]
 -- What a key holds while readers hold it: see readers.lua.
 local marker = const.readersMarker
 
-local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
-
--- Returns how many of these exist of a key: the queue, and the queue of readers. If none does, a release only deletes the key.
-local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
-
--- Lets a key live for ttl ms, if it holds the token. held is what the key holds. With asks, says whether somebody waits for the lock.
-local function renew(key, token, held, ttl, asks)
-  if held ~= token then
-    return type(held) == 'table' and held or held and -1 or 0
-  end
-  local n = redis.pcall('PEXPIRE', key, ttl)
-  return n == 1 and (asks or string.find(token, '~', 1, true)) and queuesOf(key) ~= 0 and 2 or n
-end
-
 -- Returns the functions that concern fences, which are made in the first call of this one.
 local fenced
 local function fences()
@@ -135,7 +121,7 @@ local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 -- process that has been idle. So this function makes none, but for fences: what it has in common with others stands here once more.
 local function usual()
   local key, what, token = KEYS[1], ARGV[2], ARGV[3]
-  local releases = isRelease(what)
+  local releases = what == 'undo' or string.sub(what, 1, 7) == 'release'
   if #KEYS > 2 or #KEYS == 2 and (KEYS[2] ~= key or not releases) then
     return nil
   end
@@ -144,18 +130,12 @@ local function usual()
     return nil
   end
   before = held
-  if not releases then
-    local ttl, asks = string.match(what, '^renew (%d+) ?(%-?)$')
-    if ttl then
-      return renew(key, token, held, ttl, asks == '-')
-    end
-  end
-  local name = 'redlock:queue:' .. key
+  local name, readers = 'redlock:queue:' .. key, 'redlock:rqueue:' .. key
   local front -- of the queue, if it has been changed: see queue.lua
   local micros, last -- the time; the score of the last claim that is near behind the release
 
   if releases then
-    exist = held == token and queuesOf(key)
+    exist = held == token and redis.pcall('EXISTS', name, readers)
     if exist == 0 and #KEYS == 1 then
       return redis.pcall('DEL', key)
     elseif exist == 0 then
@@ -254,6 +234,11 @@ local function usual()
     end
     last = tonumber(front[2 * const.near])
     answers[1] = 2
+  elseif held == token then
+    -- See renew.
+    local ttl, asks = string.match(what, '^renew (%d+) ?(%-?)$')
+    local n = ttl and redis.pcall('PEXPIRE', key, ttl)
+    return n == 1 and (asks ~= '' or string.find(token, '~', 1, true)) and redis.pcall('EXISTS', name, readers) ~= 0 and 2 or n
   elseif not held then
     -- The head of the queue takes a free lock.
     local ttl, g, proposal = string.match(what, '^again ([1-9]%d*) %d+ ([1-9]%d*f?) ?(%d*)$')
@@ -340,6 +325,20 @@ end
 
 -- Executes any call, but for the answers that there are.
 local function rest()
+
+local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
+
+-- Returns how many of these exist of a key: the queue, and the queue of readers. If none does, a release only deletes the key.
+local function queuesOf(key) return redis.pcall('EXISTS', 'redlock:queue:' .. key, 'redlock:rqueue:' .. key) end
+
+-- Lets a key live for ttl ms, if it holds the token. held is what the key holds. With asks, says whether somebody waits for the lock.
+local function renew(key, token, held, ttl, asks)
+  if held ~= token then
+    return type(held) == 'table' and held or held and -1 or 0
+  end
+  local n = redis.pcall('PEXPIRE', key, ttl)
+  return n == 1 and (asks or string.find(token, '~', 1, true)) and queuesOf(key) ~= 0 and 2 or n
+end
 
 -- Returns what a key holds: false if there is no key, ' ' if it is not a string, and so no lock, or an error.
 local function valueOf(key)
