@@ -2,7 +2,7 @@
 // waiters one name can have, which names, TTLs and numbers of masters work, and what each costs. It
 // starts real redis-server processes. It prints Markdown.
 //
-//	go run ./limits                    # everything but the long hold and the busy machine, about six minutes
+//	go run ./limits                    # everything but the polls, the long hold and the busy machine, about six minutes
 //	go run ./limits -only names,ttls   # some sections
 //	go run ./limits -only hold -hold 1h
 //	go run ./limits -only busy -busy 12 # leases that are lost on a busy machine; ./losses compares two commits

@@ -1,68 +1,116 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
 
+	"github.com/redlock-go/redlock/lab/internal/servers"
 )
 
-// polls measures the least that clients cost the masters that wait, and show every six seconds that they run: each client has one connection to each
-// master, and sends a PING in the place of each poll. So a client that waits costs more, whatever a poll does.
+// A poll has to find out at least what the lock holds and where the claim stands, and to note that its client runs.
+var leastPoll = redis.NewScript(2, "local held, place = redis.call('GET', KEYS[1]), redis.call('ZRANK', KEYS[2], ARGV[1]) local now = redis.call('TIME') redis.call('SET', 'limits:note:' .. ARGV[1], now[1] .. now[2], 'PX', 20000) return {held, place}")
+
+// pollEvery is about how often a client polls each master in a long queue, so that the last one that runs has the lock in 3 s.
+const pollEvery = 6 * time.Second
+
+// polls measures the least that clients that wait cost the masters. Each has a connection to each master, and shows every six seconds that it
+// runs: by a PING, or by the least of all polls.
 func polls(o *options) error {
-	const every, span = 6 * time.Second, 12 * time.Second
-	table("clients", "PINGs/s", "CPU of all masters", "CPU of all masters without a PING")
+	ways := []struct {
+		name string
+		send func(redis.Conn, int) error
+	}{
+		{"nothing is sent", nil},
+		{"PING", func(conn redis.Conn, _ int) error { _, err := conn.Do("PING"); return err }},
+		{"the least poll", func(conn redis.Conn, i int) error {
+			_, err := leastPoll.Do(conn, "limits", "limits:queue", claimOf(i))
+			return err
+		}},
+	}
+	table("clients", "what is sent", "times a second", "CPU of all masters")
 	for _, n := range o.clients {
 		f, err := start(5)
 		if err != nil {
 			return err
 		}
-		var conns []redis.Conn
-		for _, addr := range f.Addrs() {
-			for range n {
-				conn, err := dialDirect(addr)
-				if err != nil {
-					return err
-				}
-				defer conn.Close()
-				conns = append(conns, conn)
+		defer f.Stop()
+		conns, err := connectAll(f, n)
+		if err != nil {
+			return err
+		}
+		for _, way := range ways {
+			const span = 2 * pollEvery
+			stop := sendEach(conns, n, way.send)
+			used, _, err := spent(f, span)
+			if err := errors.Join(err, stop()); err != nil {
+				return err
 			}
+			rate := 0.0
+			if way.send != nil {
+				rate = float64(len(conns)) / pollEvery.Seconds()
+			}
+			row(fmt.Sprint(n), way.name, fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.1f %% of a core", 100*used.CPU.Seconds()/span.Seconds()))
 		}
-		time.Sleep(time.Second)
-		idle, _, err := spent(f, span)
-		if err != nil {
-			return err
-		}
-		end := time.Now().Add(span)
-		var wg sync.WaitGroup
-		errs := make(chan error, len(conns))
-		for i, conn := range conns {
-			wg.Go(func() {
-				// The clients' polls are spread over the time. A client polls all masters at once.
-				time.Sleep(every * time.Duration(i%n) / time.Duration(n))
-				for ; time.Now().Before(end); time.Sleep(every) {
-					if _, err := conn.Do("PING"); err != nil {
-						errs <- err
-						return
-					}
-				}
-			})
-		}
-		busy, _, err := spent(f, span)
-		wg.Wait()
-		f.Stop()
-		select {
-		case err = <-errs:
-		default:
-		}
-		if err != nil {
-			return err
-		}
-		percent := func(d time.Duration) string { return fmt.Sprintf("%.1f %% of a core", 100*d.Seconds()/span.Seconds()) }
-		row(fmt.Sprint(n), fmt.Sprintf("%.0f", float64(busy.Calls["ping"])/span.Seconds()), percent(busy.CPU), percent(idle.CPU))
 	}
 	return nil
 }
 
+func claimOf(i int) string { return fmt.Sprintf("a client of 27 characters, %d", i) }
+
+// connectAll opens a connection of each of n clients to each master. The queue has their claims.
+func connectAll(f servers.Fleet, n int) (conns []redis.Conn, err error) {
+	for _, addr := range f.Addrs() {
+		for i := range n {
+			conn, err := dialDirect(addr)
+			if err != nil {
+				return nil, err
+			}
+			if _, err := conn.Do("ZADD", "limits:queue", i, claimOf(i)); err != nil {
+				return nil, err
+			}
+			conns = append(conns, conn)
+		}
+		if _, err := conns[len(conns)-1].Do("SET", "limits", claimOf(0)); err != nil {
+			return nil, err
+		}
+	}
+	return conns, nil
+}
+
+// sendEach sends something on each connection, again and again, until stop is called, which returns an error. A client sends to all masters at once, and the
+// clients one after the other.
+func sendEach(conns []redis.Conn, n int, send func(redis.Conn, int) error) (stop func() error) {
+	end := make(chan struct{})
+	errs := make(chan error, len(conns))
+	var wg sync.WaitGroup
+	for i, conn := range conns {
+		if send == nil {
+			break
+		}
+		wg.Go(func() {
+			pause := pollEvery * time.Duration(i%n) / time.Duration(n)
+			for {
+				select {
+				case <-end:
+					return
+				case <-time.After(pause):
+				}
+				if err := send(conn, i%n); err != nil {
+					errs <- err
+					return
+				}
+				pause = pollEvery
+			}
+		})
+	}
+	return func() error {
+		close(end)
+		wg.Wait()
+		close(errs)
+		return <-errs
+	}
+}
