@@ -105,9 +105,10 @@ local function fences()
   return fenced
 end
 
--- What this call has read of its first key, which is not read again: what it holds, and for a release how many queues it has. nil: that is
--- not known. How many members usual() has taken out of its queue, if claims were not told since, and the answers that it has given.
+-- What the first key holds, as this call has read or set it, and how many queues it has, if the call begins with a release. nil: that is not known.
 local before, exist
+
+-- How many members usual() has taken out of the queue, if claims were not told since, and the answers that it has given.
 local left, answers = 0, {}
 
 -- The run_id of this server's process. A grant tells it, so that its client knows whether this is the memory that it has inspected. The
@@ -117,8 +118,8 @@ local run
 local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 
 -- Executes what contending clients ask for most often: a release, a registration, a poll, or a release and a registration of the same key.
--- Returns the reply, or nil: then rest(), which has all rules, executes what is left. Making a function takes as long as a command, and more in a
--- process that has been idle. So this function makes none, but for fences: what it has in common with others stands here once more.
+-- Returns the reply, or nil: then rest(), which has all rules, executes what is left. Making the functions of all rules takes
+-- a server longer than what these calls do. So this function makes none, but for fences: what it has in common with others stands here once more.
 local function usual()
   local key, what, token = KEYS[1], ARGV[2], ARGV[3]
   local releases = what == 'undo' or string.sub(what, 1, 7) == 'release'
@@ -131,7 +132,7 @@ local function usual()
   end
   before = held
   local name, readers = 'redlock:queue:' .. key, 'redlock:rqueue:' .. key
-  local front -- of the queue, if it has been changed: see queue.lua
+  local front, opened -- of the queue, if it has been changed: see queue.lua; the release has left the key open
   local micros, last -- the time; the score of the last claim that is near behind the release
 
   if releases then
@@ -154,15 +155,16 @@ local function usual()
       return {1, err or {1, given}}
     end
 
-    -- The lock is passed on if no readers wait, and the claim at the head, or that which is named and one of the first four, is not silent.
-    -- The key still holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is told so. If the
-    -- claim has not heard of it, rest() executes the release as if the key held its own token, so the key must not be read again.
+    -- The lock is passed on if no readers wait, and the claim at the head, or that which is named and one of the first four, is not silent and has a
+    -- subscription. The key still holds the token that is released, and is set anew instead of deleted and set; with open, it is deleted, and the head is
+    -- told so.
     --
     -- Whether the client of the claim is gone is not asked before: then the message about the grant reaches nobody. (It also reaches a monitor's
-    -- PSUBSCRIBE *. Beside one, a client that is gone costs g.)
+    -- PSUBSCRIBE *. Beside one, a client that is gone costs g.) If it wants a fence, that of the key was raised in vain, which does no harm.
     local wait, by, how, proposal = string.match(what, '^release ([1-9]%d*f?) ?([%+]?)(%S*) ?(%d*)$')
-    local open, named = how == 'open', by == '+' and ' ' .. how
-    if exist ~= 1 or not (open or named or how == '' or how == '-') then
+    local named = by == '+' and how ~= '' and ' ' .. how
+    opened = by == '' and how == 'open'
+    if exist ~= 1 or not (opened or named or by == '' and (how == '' or how == '-')) then
       return nil
     end
     front = redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES') -- an error has no elements
@@ -184,7 +186,7 @@ local function usual()
       end
     end
     local mine = id .. ' ' .. token .. ' ' .. wait
-    if open then
+    if opened then
       if redis.pcall('PUBLISH', 'redlock:wake:' .. client, token .. ' ' .. key) == 0 or redis.pcall('DEL', key) ~= 1 then
         return nil
       end
@@ -225,7 +227,7 @@ local function usual()
       end
       local heard = redis.pcall('PUBLISH', 'redlock:wake:' .. client, message)
       if heard == 0 then
-        return nil
+        return nil -- rest() executes the release as if the key still held the token that is released: nobody knows of the grant
       elseif not set then
         redis.pcall('DEL', key)
       end
@@ -252,6 +254,9 @@ local function usual()
     left = type(left) == 'number' and left or 0
     table.remove(front, 1)
     table.remove(front, 1)
+    if left > 1 then
+      front = redis.pcall('ZRANGE', name, 0, const.near, 'WITHSCORES')
+    end
     local given, err
     if proposal ~= '' then
       given, err = fences().begin(key, tonumber(proposal))
@@ -284,12 +289,11 @@ local function usual()
   -- kept nor held by readers. See join.
   what, token, held = ARGV[2 * #KEYS], ARGV[2 * #KEYS + 1], before
   local verb, ms, g, proposal = string.match(what, '^(%a+) %d+ (-?%d+) ([1-9]%d*f?) ?(%d*)$')
-  local polls = verb == 'again'
-  if not (polls or verb == 'register') or not held and (polls or not releases) or
+  local polls, mine = verb == 'again', id .. ' ' .. token .. ' ' .. (g or '')
+  if not (polls or verb == 'register') or not held and (polls or not opened or front[1] == mine) or
     held and (held == token or held == marker or string.find(held, '~', 1, true)) then
     return nil
   end
-  local mine = id .. ' ' .. token .. ' ' .. g
   local score = polls and tonumber(redis.pcall('ZSCORE', name, mine) or nil)
   if polls and (not score or score >= const.setAside) then
     return nil

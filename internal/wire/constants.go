@@ -57,8 +57,8 @@ const (
 	lookedThrough = 1000
 )
 
-// YoungFor returns for how long the registration of a claim with this g is a young mark of a grant. A release does not tell such a claim that it is near:
-// the claim need not ping before it is granted the lock, and polls soon. If g is a second, a process that stops for half a second right after the grant
+// YoungFor returns for how long the registration of a claim with this g is a young mark of a grant. A release, or a poll that gets
+// the lock, need not tell such a claim that it is near: the claim need not ping before it is granted the lock, and polls soon. If g is a second, a process that stops for half a second right after the grant
 // keeps the lease: stopMost has the drift of its clock, too. A mark that is older than half of g is too old.
 func YoungFor(g time.Duration) time.Duration { return max(markLeast, min(g-stopMost, g/2)) }
 

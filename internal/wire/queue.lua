@@ -292,8 +292,8 @@ local function queueing()
 end
 
 -- Puts a claim into a queue, or takes one that polls back to its place. Returns whether it had not been there, and how many members are
--- ahead of it. If its user may not ask for that, none is: then it polls often. A queue is kept for ten minutes after its head polled, or after a claim joined that is one of the first
--- two, or one in 16: longer than any sleep between two polls.
+-- ahead of it. If its user may not ask for that, none is: then it polls often. A queue is kept for ten minutes after its head
+-- polled, or after a claim joined that is one of the first two, or one in 16: longer than any sleep between two polls.
 local function join(q, m, polls, ms)
   local ticket = micros() - ms * 1000
   local new = false

@@ -37,8 +37,8 @@ local id = ARGV[1]
 -- The form of a claim in a queue: more follows.
 local claimText = '^(%S*) (%S+) (%d+) '
 
--- How many members usual() has taken out of the queue, if claims were not told since.
-local left = 0
+-- usual() has begun to write. How many members it has taken out of the queue, if claims were not told since.
+local writes, left = false, 0
 
 -- The run_id of this server's process: see batch.lua.
 local run
@@ -90,7 +90,7 @@ local function usual()
     return nil
   end
   local limit, preferred, g = string.match(ARGV[2], '^release (%d+) 1 (%d+!?) (%d+)$')
-  local size, prefers, least, waited, asked = string.match(ARGV[4], '^register %d+ (%d+) 1 (%d+!?) (%d+) (%d+) ?(%S*)$')
+  local size, prefers, grantFor, waited, asked = string.match(ARGV[4], '^register %d+ (%d+) 1 (%d+!?) (%d+) (%d+) ?(%S*)$')
   if not limit or size ~= limit then
     return nil
   end
@@ -98,7 +98,7 @@ local function usual()
   local queue, untilKey = 'redlock:permits:' .. base, 'redlock:until:' .. base
   local record = redis.call('HGET', key, '@' .. token)
   local slot = record and string.match(record, '^%S* %d+ %d+ %- (%d+)$')
-  if not slot or redis.call('HGET', key, 'w' .. slot) or redis.call('HGET', key, 'crossed') or redis.call('HGET', key, '@' .. claim) then
+  if not slot or tonumber(slot) >= tonumber(limit) or redis.call('HGET', key, 'w' .. slot) or redis.call('HGET', key, 'crossed') or redis.call('HGET', key, '@' .. claim) then
     return nil
   end
   local now = redis.call('TIME')
@@ -127,6 +127,7 @@ local function usual()
   if at == 1 and front[3] and string.match(front[3], ' (%d+) %d+!?$') ~= limit then
     return nil -- for another limit there may be room left
   end
+  writes = true
   left = redis.pcall('ZREM', queue, front[at], mine)
   left = type(left) == 'number' and left or 0
   if left == 0 then
@@ -165,14 +166,13 @@ local function usual()
   end
 
   left = 0
-
   -- See register.
   local patience, far = tonumber(ARGV[6]), tonumber(ARGV[7])
   if patience and far then
     redis.pcall('SET', 'redlock:waiter:' .. id, string.format('%.0f %.0f', micros / 1000 + patience, far),
       'PX', string.format('%.0f', patience + far + const.noteLife))
   end
-  mine = id .. ' ' .. claim .. ' ' .. least .. ' 1 ' .. limit .. ' ' .. prefers
+  mine = id .. ' ' .. claim .. ' ' .. grantFor .. ' 1 ' .. limit .. ' ' .. prefers
   local new = redis.pcall('ZADD', queue, 'NX', string.format('%.0f', micros - waited * 1000), mine)
   local rank = redis.pcall('ZRANK', queue, mine)
   rank = type(rank) == 'number' and rank or 0
@@ -823,8 +823,8 @@ end
 
 -- Here a text for one process sets run.
 local ok, reply = pcall(usual)
-if not ok then
+if not ok and writes then
   reply = redis.error_reply(type(reply) == 'table' and reply.err or tostring(reply))
   return {reply, reply}
 end
-return reply or rest()
+return ok and reply or rest()

@@ -152,7 +152,7 @@ func (c *usualCall) tells(near string) bool {
 }
 
 // agree checks that random calls have the same effect whether or not usual() executes them. A claim whose registration is young need not be told that
-// it is near. calls counts those that usual() has to execute by their kind.
+// it is near. random returns the kind of a call, too: usual() has to execute some calls of each kind, but for those with many keys.
 func agree(t *testing.T, script *lua, random func(*rand.Rand) (*usualCall, string)) {
 	const calls, counted, ahead = 3000, 500, "usual()"
 	without := strings.LastIndex(script.text(), ahead)
@@ -185,16 +185,16 @@ func agree(t *testing.T, script *lua, random func(*rand.Rand) (*usualCall, strin
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Fatalf("%v:\n%+v\nwithout usual():\n%+v", c, got, want)
 		}
-		if i < counted && third.does(t, c).reply != `"rest"` {
-			executed[kind]++
+		if i < counted {
+			executed[kind] += 0
+			if third.does(t, c).reply != `"rest"` {
+				executed[kind]++
+			}
 		}
 	}
 	t.Logf("of %d calls, usual() has executed %v", counted, executed)
-	if executed["many"] > 0 {
-		t.Errorf("usual() has executed %d calls with three keys", executed["many"])
-	}
 	for kind, n := range executed {
-		if n < counted/50 {
+		if kind == "many" && n > 0 || kind != "many" && n < counted/40 {
 			t.Errorf("usual() has executed %d of %d calls of the kind %s", n, counted, kind)
 		}
 	}
@@ -210,20 +210,19 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 		if held := pick(r, "", "", "A", "A", "A", "A", "A", "A", "A", "A", "A", "A", "V", "Z", "Z", "Z~v", ReadersMarker); held != "" {
 			c.make("SET", "k", held, "PX", pick(r, 1, 5_000, 60_000))
 		}
-		if r.IntN(40) == 0 {
-			c.make("DEL", "k")
-			c.make("LPUSH", "k", "A")
-		}
-		if r.IntN(10) == 0 {
+		plain := r.IntN(2) == 0
+		if plain {
+			c.make("SET", "k", "A", "PX", 5_000)
+		} else if r.IntN(5) == 0 {
 			c.make("ZADD", "redlock:rqueue:k", 5, pick(r, "v R 400", "s S 400", "x Y 400p"))
 		}
 		c.make("ZADD", "redlock:readers:k", now.UnixMilli()+1000, "x R")
 		c.remembers(r)
-		members := []string{"v V 400", "w W 1000f", "x X 700", "s S 400"}
+		members := []string{"v V 400", "w W 1000f", "x X 700", "s S 400", pick(r, "c C 400", "v open 400")}
 		if r.IntN(4) == 0 {
-			members = append(members, "g G 400", "v D 400p", "c A 400", "c A 400p", "odd")
+			members = append(members, "g G 400", "v D 400p", "c A 400", "c A 400p", "v K~v 400", "odd")
 		}
-		release := "release " + pick(r, "400", "400 - 9", "400 +V 0", "400 +V 0", "400 +W 9", "400 +X", "400 +nobody 0", "400 open", "400 open 0", "400 free", "400 =V", "0")
+		release := "release " + pick(r, "400", "400 - 9", "400 +V 0", "400 +V 0", "400 +W 9", "400 +X", "400 +nobody 0", "400 + 0", "400 +open", "400 open", "400 open 0", "400 free", "400 =V", "0")
 		acquire := pick(r, "register", "register", "again") + " " + pick(r, "9000 0 400", "9000 0 400", "9000 0 400", "9000 0 400", "9000 0 400", "9000 0 400", "9000 0 400", "9000 7 400", "9000 -70 400", "0 3 400", "9000 0 400f 7200000000009", "9000 - 0",
 			"9000 -- 0", "9000 -- 0 9", "9000 2000- 400", "9000 - 400")
 		kind := ""
@@ -232,10 +231,17 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 			c.args, kind = []any{"c", release, "A"}, "release"
 		case 1:
 			c.args, kind = []any{"c", acquire, "B"}, "acquisition"
-			members = append(members, "c B 400", "c B 400f")
+			members = append(members, "c B 400", "c B 400f", "c B 400p")
 		case 2:
 			c.args, kind = []any{"c", pick(r, "undo", "renew 3000", "renew 3000 -", "acquire 9000 - - 7200000000000", "heal 9000 9", "commit 9 9000", "readers register 9000 0 400"), "A"}, "other"
 		default:
+			members = append(members, pick(r, "c B 400", "x X 700", "x X 700", "x X 700"))
+			if plain {
+				release = "release " + pick(r, "400", "400 - 9", "400 +V 0", "400 +W 9", "400 +X", "400 open 0")
+				acquire = "register " + pick(r, "9000 0 400", "9000 0 400", "9000 0 400f 7200000000009")
+			} else if r.IntN(10) == 0 {
+				acquire = pick(r, "release 400", "renew 3000", "readers register 9000 0 400", "commit 9 9000")
+			}
 			c.keys, c.args, kind = []string{"k", pick(r, "k", "k", "k", "k", "l")}, []any{"c", release, "A", acquire, "B"}, "both"
 		}
 		if r.IntN(20) == 0 {
@@ -256,7 +262,15 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 			c.make("ZADD", "redlock:queue:k", score, m)
 		}
 		if r.IntN(2) == 0 {
-			c.make("SET", "redlock:fence:k", pick(r, 1, 7_200_000_000_000))
+			c.make("SET", "redlock:fence:k", pick(r, "1", "7200000000000", "1", "7200000000000", "junk"))
+		}
+		if r.IntN(15) == 0 {
+			key := pick(r, "k", "redlock:queue:k", "redlock:rqueue:k", "redlock:waiter:v", "redlock:fence:k")
+			c.make("DEL", key)
+			c.make("LPUSH", key, "A")
+		}
+		if r.IntN(15) == 0 {
+			c.make("SET", "redlock:intent:k", now.UnixMilli()-500)
 		}
 		return c, kind
 	})
@@ -281,6 +295,12 @@ func TestTheUsualCallsOnSemaphoresAreExecutedAsAllOthers(t *testing.T) {
 			c.make("HSET", slotsKey+"k", "@"+token, fmt.Sprint(pick(r, "c", "z"), " 400 ", limit, " ", pick(r, "-", "-", "-", "-", "-", "-", "-", "-", "-", "!"), " ", slot))
 			c.make("ZADD", "redlock:until:k", expiry, slot)
 			c.make("SETBIT", "redlock:taken:k", slot, 1)
+		}
+		if r.IntN(20) == 0 {
+			c.make("HSET", slotsKey+"k", "@A", fmt.Sprint("c 400 ", limit, " - 7"), "7", "A")
+			c.make("HDEL", slotsKey+"k", "0")
+			c.make("ZREM", "redlock:until:k", "0")
+			c.make("ZADD", "redlock:until:k", now.UnixMilli()+500, "7")
 		}
 		c.make("HSET", slotsKey+"k", "limit", pick(r, limit, limit, 7))
 		life := pick(r, 50_000, 600_000)
@@ -309,6 +329,11 @@ func TestTheUsualCallsOnSemaphoresAreExecutedAsAllOthers(t *testing.T) {
 				score += setAside
 			}
 			c.make("ZADD", "redlock:permits:k", score, m)
+		}
+		if r.IntN(20) == 0 {
+			key := pick(r, slotsKey+"k", "redlock:permits:k", "redlock:until:k", "redlock:taken:k", "redlock:waiter:v")
+			c.make("DEL", key)
+			c.make("LPUSH", key, "A")
 		}
 		release := fmt.Sprint("release ", limit, " ", pick(r, "1", "1", "1", "1", "1", "1", "1", "2"), " 0! 400")
 		register := fmt.Sprint(pick(r, "register", "register", "register", "register", "register", "again"), " 9000 ", pick(r, limit, limit, limit, limit, limit, limit, 7), " 1 ", pick(r, "0", "0!"), " 400 ",

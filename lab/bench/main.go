@@ -105,7 +105,7 @@ func (b *bench) run() (*results, error) {
 	}
 	defer b.fleet.stop()
 	for _, s := range b.subjects {
-		if s.program == "" {
+		if s.program == "" || b.oldFleet != nil {
 			continue
 		}
 		if b.oldFleet, err = startFleet(s.adoptMasters); err != nil {

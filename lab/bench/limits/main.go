@@ -39,7 +39,7 @@ type options struct {
 	span   time.Duration // and how long it takes
 	leases []int         // of the section held
 
-	clients  []int // of the section crowd
+	clients  []int // of the sections crowd and polls
 	commands bool  // it prints which commands the masters executed
 }
 
@@ -69,7 +69,7 @@ func run() error {
 	flag.DurationVar(&o.hold, "hold", time.Minute, "how long the section hold holds its locks")
 	flag.IntVar(&o.busy, "busy", 12, "how many processes compute in the section busy")
 	flag.DurationVar(&o.span, "span", time.Minute, "how long the section busy takes")
-	flag.Func("clients", "how many `clients` the section crowd has, separated by commas (default 16,64,200,400; 1000 take about three minutes, and 20 000 file descriptors)", func(s string) (err error) {
+	flag.Func("clients", "how many `clients` the sections crowd and polls have, separated by commas (default 16,64,200,400; 1000 take about three minutes, and 20 000 file descriptors)", func(s string) (err error) {
 		o.clients = nil
 		for _, word := range strings.Split(s, ",") {
 			n, bad := strconv.Atoi(word)
