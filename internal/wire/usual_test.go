@@ -235,7 +235,7 @@ func TestTheUsualCallsOnLocksAreExecutedAsAllOthers(t *testing.T) {
 		case 2:
 			c.args, kind = []any{"c", pick(r, "undo", "renew 3000", "renew 3000 -", "acquire 9000 - - 7200000000000", "heal 9000 9", "commit 9 9000", "readers register 9000 0 400"), "A"}, "other"
 		default:
-			members = append(members, pick(r, "c B 400", "x X 700", "x X 700", "x X 700"))
+			members = append(members, pick(r, "c B 400", "x X 700"))
 			if plain {
 				release = "release " + pick(r, "400", "400 - 9", "400 +V 0", "400 +W 9", "400 +X", "400 open 0")
 				acquire = "register " + pick(r, "9000 0 400", "9000 0 400", "9000 0 400f 7200000000009")
