@@ -118,7 +118,7 @@ local run
 local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 
 -- Executes what contending clients ask for most often: a release, a registration, a poll, or a release and a registration of the same key.
--- Returns the reply, or nil: then rest(), which has all rules, executes what is left. Making the functions of all rules takes
+-- Returns the reply, or nil: then what is behind it in this text, which has all rules, executes what is left. Making the functions of all rules takes
 -- a server longer than what these calls do. So this function makes none, but for fences: what it has in common with others stands here once more.
 local function usual()
   local key, what, token = KEYS[1], ARGV[2], ARGV[3]
@@ -227,7 +227,7 @@ local function usual()
       end
       local heard = redis.pcall('PUBLISH', 'redlock:wake:' .. client, message)
       if heard == 0 then
-        return nil -- rest() executes the release as if the key still held the token that is released: nobody knows of the grant
+        return nil -- the release is executed as if the key still held the token that is released: nobody knows of the grant
       elseif not set then
         redis.pcall('DEL', key)
       end
@@ -327,8 +327,13 @@ local function usual()
   return #KEYS == 2 and answers or answers[1]
 end
 
--- Executes any call, but for the answers that there are.
-local function rest()
+-- Here a text for one process sets run.
+local done = usual()
+if done then
+  return done
+end
+
+-- The rest executes any call, but for the answers that there are.
 
 local function isRelease(what) return what == 'undo' or string.sub(what, 1, 7) == 'release' end
 
@@ -749,7 +754,3 @@ return reply(answers)
 end
 
 return commands()
-end
-
--- Here a text for one process sets run.
-return usual() or rest()

@@ -83,7 +83,7 @@ local function standing(key, slots)
 end
 
 -- Executes what contending clients ask for most often, as usual() in batch.lua does: a release of one slot, which a claim that has joined lately is
--- granted, and the registration of the next claim, while no other slot is free. Returns the reply, or nil: then rest() executes the call.
+-- granted, and the registration of the next claim, while no other slot is free. Returns the reply, or nil: then what is behind it in this text executes the call.
 local function usual()
   local key, token, claim = KEYS[1], ARGV[3], ARGV[5]
   if #KEYS ~= 2 or KEYS[2] ~= key then
@@ -183,8 +183,14 @@ local function usual()
   return {1, {-2 - math.max(first - clock, 0), '', standing(key, asked), new == 1 and 1 or 0, 0, rank}}
 end
 
--- Executes any call.
-local function rest()
+-- Here a text for one process sets run.
+local ok, reply = pcall(usual)
+if not ok and writes then
+  reply = redis.error_reply(type(reply) == 'table' and reply.err or tostring(reply))
+  return {reply, reply}
+elseif ok and reply then
+  return reply
+end
 
 -- include queue.lua
 
@@ -819,12 +825,3 @@ return answers
 end
 
 return commands()
-end
-
--- Here a text for one process sets run.
-local ok, reply = pcall(usual)
-if not ok and writes then
-  reply = redis.error_reply(type(reply) == 'table' and reply.err or tostring(reply))
-  return {reply, reply}
-end
-return ok and reply or rest()

@@ -154,23 +154,13 @@ func (c *usualCall) tells(near string) bool {
 // agree checks that random calls have the same effect whether or not usual() executes them. A claim whose registration is young need not be told that
 // it is near. random returns the kind of a call, too: usual() has to execute some calls of each kind, but for those with many keys.
 func agree(t *testing.T, script *lua, random func(*rand.Rand) (*usualCall, string)) {
-	const calls, counted, ahead = 3000, 500, "usual()"
-	without := strings.LastIndex(script.text(), ahead)
-	if script == slotsLua {
-		without = strings.LastIndex(script.text(), "usual)")
-	}
-	if without < 0 {
-		t.Fatal("the script has no usual()")
-	}
+	const calls, counted = 3000, 500
 	clients := []string{"c", "v", "w", "x", "s"}
 	one := newTwin(t, script.text(), clients...)
-	// The calls of the other one are executed by rest(), and those of the third by usual() alone.
-	end := "nil" + strings.TrimPrefix(script.text()[without:], ahead)
-	if script == slotsLua {
-		end = "function() end" + strings.TrimPrefix(script.text()[without:], "usual")
-	}
-	other := newTwin(t, script.text()[:without]+end, clients...)
-	third := newTwin(t, script.text()[:strings.LastIndex(script.text(), "rest()")]+"'rest'", clients...)
+	// The calls of the other one are not executed by usual(), and those of the third by nothing else.
+	before, behind, _ := strings.Cut(script.text(), runLine)
+	other := newTwin(t, before+"usual = function() end\n"+behind, clients...)
+	third := newTwin(t, before+"do local ok, done = pcall(usual) return ok and done or 'rest' end\n"+behind, clients...)
 	executed := make(map[string]int)
 	r := rand.New(rand.NewPCG(1, 2))
 	for i := range calls {
