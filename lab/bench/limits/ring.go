@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -15,32 +16,70 @@ import (
 // passOn is what a turn has to do at a master at least: the token of the holder becomes that of the next one, who is told so.
 var passOn = redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] or ARGV[1] == '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', 10000) redis.call('PUBLISH', ARGV[3], ARGV[2]) return 1 end return 0")
 
+// passToNext is passOn where no process knows who is next: the next one is the first in a list, and the holder comes last.
+var passToNext = redis.NewScript(2, `
+	if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
+	local next = redis.call('LPOP', KEYS[2])
+	redis.call('SET', KEYS[1], next, 'PX', 10000)
+	redis.call('RPUSH', KEYS[2], ARGV[2])
+	redis.call('PUBLISH', string.match(next, '^%S+'), next)
+	return 1`)
+
 // ring measures the least that turns of processes cost: each process knows who is next, so there is no queue, and no other command. A turn is
-// one command and one message for each of five masters. A process enters by the messages of three of them, and holds the lock for 1 ms.
+// one command and one message for each of five masters. A process enters by the messages of three of them, and holds the lock for 1 ms. The second
+// row is the same with a queue at each master.
 func ring(*options) error {
 	const n, span = 16, 5 * time.Second
 	table("processes", "turns/s", "fewest and most turns of a process", "longest wait", "CPU of all clients", "CPU of all masters")
-	f, err := start(5)
-	if err != nil {
-		return err
+	for _, role := range []string{"ring", "queue"} {
+		f, err := start(5)
+		if err != nil {
+			return err
+		}
+		err = contend(role, f, n, span)
+		f.Stop()
+		if err != nil {
+			return err
+		}
 	}
-	defer f.Stop()
-	return contend("ring", f, n, span)
+	return nil
 }
 
 // A member is a worker of a ring.
 type member struct {
 	conns []redis.Conn // for commands, by master
-	next  string       // the channel of the next one
+	mine  string       // its channel
+	next  string       // the channel of the next one; "": there is a queue
 	turns chan int64   // a turn begins, by the message of one master; 0: the end
 }
 
-// joinRing is a member of a ring.
-func joinRing(o order, begin func() <-chan order) (r report, err error) {
-	w := &member{next: channel((o.Number + 1) % o.Of), turns: make(chan int64, len(o.Addrs))}
+// joinRing is a member of a ring, and joinQueue one that waits in a queue.
+func joinRing(o order, begin func() <-chan order) (report, error) {
+	return (&member{next: channel((o.Number + 1) % o.Of)}).join(o, begin)
+}
+
+func joinQueue(o order, begin func() <-chan order) (report, error) {
+	return (&member{}).join(o, begin)
+}
+
+func (w *member) join(o order, begin func() <-chan order) (r report, err error) {
+	w.mine, w.turns = channel(o.Number), make(chan int64, len(o.Addrs))
 	for _, addr := range o.Addrs {
-		if err := w.connect(addr, channel(o.Number)); err != nil {
+		if err := w.connect(addr, w.mine); err != nil {
 			return r, err
+		}
+	}
+	first := int64(0)
+	if w.next == "" {
+		first = 1
+		command := []any{"RPUSH", "limits:queue", w.token(1)}
+		if o.Number == 0 {
+			command = []any{"SET", "limits", w.token(1)}
+		}
+		for _, conn := range w.conns {
+			if err := errors.Join(conn.Send(command[0].(string), command[1:]...), conn.Flush()); err != nil {
+				return r, err
+			}
 		}
 	}
 	end := begin()
@@ -50,7 +89,7 @@ func joinRing(o order, begin func() <-chan order) (r report, err error) {
 	}()
 	if o.Number == 0 {
 		time.Sleep(100 * time.Millisecond) // all others are ready
-		if err := w.pass(0); err != nil {
+		if err := w.pass(first); err != nil {
 			return r, err
 		}
 	}
@@ -75,7 +114,7 @@ func (w *member) connect(addr, channel string) error {
 		return err
 	}
 	w.conns = append(w.conns, conn)
-	if err := passOn.Load(conn); err != nil {
+	if err := errors.Join(passOn.Load(conn), passToNext.Load(conn)); err != nil {
 		return err
 	}
 	go func() {
@@ -98,7 +137,7 @@ func (w *member) connect(addr, channel string) error {
 		for {
 			switch message := sub.Receive().(type) {
 			case redis.Message:
-				turn, _ := strconv.ParseInt(string(message.Data), 10, 64)
+				turn, _ := strconv.ParseInt(strings.TrimPrefix(string(message.Data), w.mine+" "), 10, 64)
 				w.turns <- turn
 			case error:
 				return
@@ -108,8 +147,19 @@ func (w *member) connect(addr, channel string) error {
 	return nil
 }
 
+// token is that of a member of a queue in its turn.
+func (w *member) token(turn int64) string { return w.mine + " " + strconv.FormatInt(turn, 10) }
+
 // pass begins the turn of the next one, behind this one; 0: the first turn.
 func (w *member) pass(turn int64) error {
+	if w.next == "" {
+		for _, conn := range w.conns {
+			if err := errors.Join(passToNext.SendHash(conn, "limits", "limits:queue", w.token(turn), w.token(turn+1)), conn.Flush()); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	mine := strconv.FormatInt(turn, 10)
 	if turn == 0 {
 		mine = ""

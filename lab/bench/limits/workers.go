@@ -29,6 +29,7 @@ type report struct {
 var roles = map[string]func(o order, begin func() <-chan order) (report, error){
 	"turns":   takeTurns,
 	"ring":    joinRing,
+	"queue":   joinQueue,
 	"crowd":   joinCrowd,
 	"busy":    beBusy,
 	"compute": compute,
