@@ -118,8 +118,8 @@ local run
 local claimText = '^(%S*) (%S+) (%d+f?)(p?)$'
 
 -- Executes what contending clients ask for most often: a release, a registration, a poll, or a release and a registration of the same key.
--- Returns the reply, or nil: then what is behind it in this text, which has all rules, executes what is left. Making the functions of all rules takes
--- a server longer than what these calls do. So this function makes none, but for fences: what it has in common with others stands here once more.
+-- Returns the reply, or nil: then the text behind this function, which has all rules, executes what is left. A server needs more time to make the functions
+-- of all rules than for these calls. So this function makes none, but for fences. What it has in common with other functions stands here once more.
 local function usual()
   local key, what, token = KEYS[1], ARGV[2], ARGV[3]
   local releases = what == 'undo' or string.sub(what, 1, 7) == 'release'
@@ -132,8 +132,10 @@ local function usual()
   end
   before = held
   local name, readers = 'redlock:queue:' .. key, 'redlock:rqueue:' .. key
-  local front, opened -- of the queue, if it has been changed: see queue.lua; the release has left the key open
-  local micros, last -- the time; the score of the last claim that is near behind the release
+  local front -- of the queue, if members have left it: see queue.lua
+  local last -- the score of the last claim that is near then
+  local opened -- the release has left the key open
+  local micros -- the time
 
   if releases then
     exist = held == token and redis.pcall('EXISTS', name, readers)

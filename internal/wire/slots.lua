@@ -37,7 +37,7 @@ local id = ARGV[1]
 -- The form of a claim in a queue: more follows.
 local claimText = '^(%S*) (%S+) (%d+) '
 
--- usual() has begun to write. How many members it has taken out of the queue, if claims were not told since.
+-- Whether usual() has begun to write, and how many members it has taken out of the queue, if claims were not told since.
 local writes, left = false, 0
 
 -- The run_id of this server's process: see batch.lua.
@@ -83,7 +83,8 @@ local function standing(key, slots)
 end
 
 -- Executes what contending clients ask for most often, as usual() in batch.lua does: a release of one slot, which a claim that has joined lately is
--- granted, and the registration of the next claim, while no other slot is free. Returns the reply, or nil: then what is behind it in this text executes the call.
+-- granted, and the registration of the next claim, while no other slot is free. Returns the reply, or nil: then the text behind this function
+-- executes the call.
 local function usual()
   local key, token, claim = KEYS[1], ARGV[3], ARGV[5]
   if #KEYS ~= 2 or KEYS[2] ~= key then

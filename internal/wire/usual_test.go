@@ -91,7 +91,9 @@ func (w *twin) does(t *testing.T, c *usualCall) (o outcome) {
 	var told []string
 	for {
 		m, ok := w.inbox.ReceiveWithTimeout(5 * time.Second).(redis.Message)
-		if !ok || m.Channel == WakeChannel+"the last" {
+		if !ok {
+			t.Fatalf("%v: the last message does not come", c)
+		} else if m.Channel == WakeChannel+"the last" {
 			slices.Sort(told)
 			o.told = strings.Join(told, "\n")
 			return o
