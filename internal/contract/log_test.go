@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
@@ -233,11 +234,11 @@ func TestAMasterThatFlapsIsLoggedOnceInAWhile(t *testing.T) {
 				var log logged
 				connected(t, ms, log.Options())
 				m := ms.Master(1)
-				for range 20 { // for a minute
+				for range 12 { // for a minute
 					m.Stop()
-					time.Sleep(1700 * time.Millisecond)
+					time.Sleep(2*time.Second + rand.N(time.Second)) // in no step with the heartbeats and the limit on lines
 					m.Start()
-					time.Sleep(1300 * time.Millisecond)
+					time.Sleep(2*time.Second + rand.N(time.Second))
 				}
 				if down {
 					m.Stop()

@@ -43,7 +43,8 @@ type contender struct {
 	inbox       *waits.Inbox // what the masters' messages say
 	pace        *waits.Pace  // when the claim is sent again
 	delays      waits.Delays
-	askSchedule time.Time // when to ask the user's schedule whether the wait goes on; zero: at once
+	timer       *time.Timer // of sleep; nil before the first
+	askSchedule time.Time   // when to ask the user's schedule whether the wait goes on; zero: at once
 
 	next   registration
 	resume time.Time // while there is no claim: when the next one is registered; zero: now
@@ -146,14 +147,17 @@ func (q *contender) sleep(d time.Duration) {
 		}
 		return
 	}
-	t := time.NewTimer(d)
-	defer t.Stop()
+	if q.timer == nil {
+		q.timer = time.NewTimer(d)
+	} else {
+		q.timer.Reset(d)
+	}
 	select {
 	case <-q.inbox.News:
 	case <-q.inbox.Poll:
 		q.asked = true
 	case <-q.place.Passed():
-	case <-t.C:
+	case <-q.timer.C:
 	case <-q.wait.ctx.Done():
 	case <-q.wait.locker.core.closing:
 	}

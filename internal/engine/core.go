@@ -122,6 +122,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 	c.gates.Queued = c.entrances.queued
 	c.servers = guard.NewServers(guard.Settings{Names: cfg.Names, Off: cfg.DisableRestartGuard, MaxTTL: cfg.Bounds.MaxTTL, Clock: cfg.Clock})
 	c.id = wire.NewID(len(pools), cfg.Owner)
+	heart := new(master.Heart)
 	for i, pool := range pools {
 		c.masters = append(c.masters, master.Start(master.Config{
 			Pool:        pool,
@@ -130,6 +131,7 @@ func Start(cfg Config, hooks Hooks, pools []*redis.Pool) *Core {
 			DialTimeout: cfg.DialTimeout,
 			Servers:     c.servers,
 			Listener:    listener{c},
+			Heart:       heart,
 			ID:          c.id,
 			Deaf:        cfg.Deaf,
 			Sample:      cfg.Prefix + "redlock-rights-" + wire.NewToken(""),

@@ -17,6 +17,7 @@ type Config struct {
 	DialTimeout time.Duration  // bounds connecting, and how late a reply may be
 	Servers     *guard.Servers // shared by the Client's masters
 	Listener    Listener       // the Client; its masters may share it
+	Heart       *Heart         // shared by the Client's masters; nil: the master has one of its own
 	// ID identifies the client in queues and to the masters' messages. Empty: the client uses neither.
 	ID string
 	// Deaf says that this client opens no subscription, so that no master can tell it anything.

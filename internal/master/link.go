@@ -27,8 +27,8 @@ type link struct {
 	conn redis.Conn    // immutable
 	peer               // immutable
 	id   any           // immutable; the client's, for the script
-	due  chan struct{} // cap 1: a reply is due, for the reader
-	dead chan struct{} // closed once err is set
+	due  chan struct{} // cap 1: a reply is due, or the link has ended, for the reader
+	dead atomic.Bool   // err is set
 	once sync.Once     // sets err
 	err  error         // why the link has ended
 	// The writer's:
@@ -46,10 +46,12 @@ var errStopped = errors.New("stopped")
 // serve uses a connection until it fails, or until everything is answered after Close, and returns the
 // reason. In the latter case the connection goes back to its pool in working order.
 func (m *Master) serve(conn redis.Conn, p peer) error {
-	l := &link{m: m, peer: p, conn: conn, id: m.cfg.ID, due: make(chan struct{}, 1), dead: make(chan struct{})}
+	l := &link{m: m, peer: p, conn: conn, id: m.cfg.ID, due: make(chan struct{}, 1)}
 	if p.memory != nil {
 		l.own.Store(p.memory.Own)
 	}
+	m.cfg.Heart.join(l)
+	defer m.cfg.Heart.leave(l)
 	var reader sync.WaitGroup
 	reader.Go(func() {
 		l.read()
@@ -69,37 +71,17 @@ func (m *Master) serve(conn redis.Conn, p peer) error {
 func (l *link) die(err error) {
 	l.once.Do(func() {
 		l.err = err
-		close(l.dead)
+		l.dead.Store(true)
+		poke(l.due)
+		poke(l.m.outbox.wake)
 	})
 }
 
 // write sends what is queued until the link has ended.
 func (l *link) write() {
-	tick := time.NewTicker(heartbeat)
-	defer tick.Stop()
-	ripe := time.NewTimer(0) // when the quarantine may have ended
-	defer ripe.Stop()
-	closing := l.m.closing
-	for {
-		select {
-		case <-l.dead:
+	for range l.m.outbox.wake {
+		if l.dead.Load() {
 			return
-		case <-l.m.outbox.wake:
-		case <-ripe.C:
-			if until := l.m.endQuarantine(); !until.IsZero() {
-				ripe.Reset(time.Until(until))
-			}
-			continue
-		case <-tick.C:
-			if err := l.beat(); err != nil {
-				l.die(err)
-				return
-			}
-			if until := l.m.endQuarantine(); !until.IsZero() { // it may have begun again
-				ripe.Reset(time.Until(until))
-			}
-		case <-closing:
-			closing = nil
 		}
 		// Callers that are about to ask for something share this flush.
 		runtime.Gosched()
@@ -110,7 +92,7 @@ func (l *link) write() {
 			return
 		}
 		switch {
-		case closing != nil || !l.m.idle():
+		case !l.m.finished():
 		case l.m.noted:
 			l.m.noted = false
 			l.m.push(newItem(wire.Forget, nil, nil))
@@ -118,31 +100,6 @@ func (l *link) write() {
 			l.die(errStopped)
 		}
 	}
-}
-
-// beat does what is due once a second. It sends owed releases again. It sends a Ping to an idle
-// master, so that a lost connection is noticed, and to a master without recent votes, so that a restart
-// is. It finds out whether the server accepts writes. While the client is calm, its polls find that out. It asks for clients with other lists of masters. It ends the
-// link if the server's clock is known to have jumped.
-func (l *link) beat() error {
-	m := l.m
-	if err := m.guard.Jumped(); err != nil {
-		return err
-	}
-	calm := m.calm()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, it := range m.outbox.due(time.Now()) {
-		m.outbox.push(it)
-	}
-	if due := m.guard.Beat(calm); !calm && (due || m.outbox.idle()) {
-		m.outbox.push(newItem(wire.Ping, nil, nil))
-	}
-	if !calm || m.status.WriteErr != nil {
-		m.tryLocked()
-	}
-	m.askListsLocked(time.Now())
-	return nil
 }
 
 // take moves the queue into flight, with a probe behind votes, and returns it.

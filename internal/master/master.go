@@ -10,7 +10,8 @@
 //   - What the Client says and is told: config.go. What users are told: status.go.
 //   - What is sent and answered: package wire.
 //   - Whether votes count: package guard, and held.go.
-//   - The commands of a master: outbox.go, sent.go and batch.go. One connection: link.go sends, receive.go receives.
+//   - The commands of a master: outbox.go, sent.go and batch.go. One connection: link.go sends, receive.go receives; heart.go does what is due once
+//     a second.
 //   - Connecting: dial.go, and supervise.go with rights.go and database.go.
 //   - Messages, and grants among them: wake.go and grant.go.
 //   - Clients with other lists of masters: lists.go.
@@ -18,8 +19,8 @@
 // # Concurrency
 //
 // A Master has a supervisor goroutine, which dials, and a writer and a reader while there is a
-// connection. Unless the client is Deaf, it has a subscriber, which has a connection of its own. Callers only append to
-// a queue: they never wait for the network here.
+// connection. Unless the client is Deaf, it has a subscriber, which has a connection of its own. The masters of a Client share a timer, the Heart.
+// Callers only append to a queue: they never wait for the network here.
 //
 // A goroutine may take Guard.mu when it has Master.mu, and Master.mu when it has Servers.declaring. No mutex is held during I/O, Answered, or a
 // call of the Listener.
@@ -56,6 +57,7 @@ type Master struct {
 	done    chan struct{} // closed when supervisor and subscriber have ended
 	began   time.Time     // immutable
 	guard   *guard.Guard  // immutable
+	ripe    *time.Timer   // immutable; runs while the master is quarantined, and may end that
 
 	pingOften chan struct{} // cap 1: Listener.Waiting may report true; received by the subscriber
 	hurry     chan struct{} // cap 1: Hurry was called; received by the supervisor's dialer
@@ -100,6 +102,11 @@ func Start(cfg Config) *Master {
 		status: Status{State: Connecting, Since: time.Now()},
 		outbox: outbox{index: cfg.Index, wake: make(chan struct{}, 1)},
 	}
+	if cfg.Heart == nil {
+		m.cfg.Heart = new(Heart)
+	}
+	m.ripe = time.AfterFunc(time.Hour, func() { m.update(m.endQuarantineLocked) })
+	m.ripe.Stop() // until the master is quarantined
 	m.guard = cfg.Servers.Guard(cfg.Index, m)
 	shared := cfg.Pool.ActiveCount() > 0
 	var all sync.WaitGroup
@@ -227,11 +234,11 @@ func (m *Master) push(it item) {
 	m.outbox.push(it)
 }
 
-// idle reports whether nothing is queued or in flight.
-func (m *Master) idle() bool {
+// finished reports whether nothing is queued or in flight after Close.
+func (m *Master) finished() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.outbox.idle()
+	return m.closed && m.outbox.idle()
 }
 
 // Close stops the master. Commands that were let in are sent, and their replies awaited for DialTimeout. Owed
@@ -242,6 +249,8 @@ func (m *Master) Close() {
 	if !m.closed {
 		m.closed, m.closedAt = true, time.Now()
 		close(m.closing)
+		m.ripe.Stop()
+		poke(m.outbox.wake)
 	}
 }
 

@@ -11,11 +11,9 @@ import (
 
 // read reads the replies that are due, in order, until the link has ended.
 func (l *link) read() {
-	for {
-		select {
-		case <-l.dead:
+	for range l.due {
+		if l.dead.Load() {
 			return
-		case <-l.due:
 		}
 		l.now = time.Now()
 		for it, ok := l.m.oldest(); ok; it, ok = l.m.oldest() {

@@ -84,16 +84,11 @@ func (m *Master) Prolong() {
 	}
 }
 
-// endQuarantine ends the quarantine if its time is over. It returns the end of the quarantine, or the
-// zero Time.
-func (m *Master) endQuarantine() (until time.Time) {
-	m.update(func() {
-		if m.status.State == Quarantined {
-			m.quarantineLocked()
-			until = m.status.Until
-		}
-	})
-	return until
+// endQuarantineLocked ends the quarantine if its time is over.
+func (m *Master) endQuarantineLocked() {
+	if m.status.State == Quarantined && !m.closed {
+		m.quarantineLocked()
+	}
 }
 
 // update calls f, which needs the mutex, and then reports the changes of the status.
@@ -112,6 +107,11 @@ func (m *Master) setLocked(s State, err error, until time.Time) {
 		m.roundTrip.up.Store(s == Up)
 	}
 	m.status.Err, m.status.Until = err, until
+	if s == Quarantined {
+		m.ripe.Reset(time.Until(until))
+	} else {
+		m.ripe.Stop()
+	}
 }
 
 // tellLocked notes that the status has changed, if that is worth a call of Changed. The caller then calls Report without the mutex.

@@ -16,18 +16,22 @@ import (
 // passOn is what a turn has to do at a master at least: the token of the holder becomes that of the next one, who is told so.
 var passOn = redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] or ARGV[1] == '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', 10000) redis.call('PUBLISH', ARGV[3], ARGV[2]) return 1 end return 0")
 
-// passToNext is passOn where no process knows who is next: the next one is the first in a list, and the holder comes last.
-var passToNext = redis.NewScript(2, `
-	if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
-	local next = redis.call('LPOP', KEYS[2])
-	redis.call('SET', KEYS[1], next, 'PX', 10000)
-	redis.call('RPUSH', KEYS[2], ARGV[2])
-	redis.call('PUBLISH', string.match(next, '^%S+'), next)
-	return 1`)
+// passToNext is what a release of redlock has to do at a master at least, and the registration behind it: its commands, and nothing else. Nobody knows
+// who is next: that is the first in a queue, and the holder comes last.
+var passToNext = redis.NewScript(4, `
+	if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('EXISTS', KEYS[2], KEYS[3]) ~= 1 then return 0 end
+	local first = redis.call('ZRANGE', KEYS[2], 0, 4, 'WITHSCORES')
+	local now = redis.call('TIME')
+	redis.call('ZREM', KEYS[2], first[1], ARGV[1])
+	redis.call('SET', KEYS[1], first[1], 'PX', 10000, 'XX')
+	local age = redis.call('PTTL', KEYS[4])
+	redis.call('PUBLISH', string.match(first[1], '^%S+'), first[1])
+	redis.call('ZADD', KEYS[2], 'NX', now[1] * 1000000 + now[2], ARGV[2])
+	return {2, {-1, 0, first[1], 1, 10}}`)
 
 // ring measures the least that turns of processes cost: each process knows who is next, so there is no queue, and no other command. A turn is
 // one command and one message for each of five masters. A process enters by the messages of three of them, and holds the lock for 1 ms. The second
-// row is the same with a queue at each master.
+// row is the same with the commands of redlock: no client can have more turns with these.
 func ring(*options) error {
 	const n, span = 16, 5 * time.Second
 	table("processes", "turns/s", "fewest and most turns of a process", "longest wait", "CPU of all clients", "CPU of all masters")
@@ -72,7 +76,7 @@ func (w *member) join(o order, begin func() <-chan order) (r report, err error) 
 	first := int64(0)
 	if w.next == "" {
 		first = 1
-		command := []any{"RPUSH", "limits:queue", w.token(1)}
+		command := []any{"ZADD", "limits:queue", o.Number, w.token(1)}
 		if o.Number == 0 {
 			command = []any{"SET", "limits", w.token(1)}
 		}
@@ -154,7 +158,7 @@ func (w *member) token(turn int64) string { return w.mine + " " + strconv.Format
 func (w *member) pass(turn int64) error {
 	if w.next == "" {
 		for _, conn := range w.conns {
-			if err := errors.Join(passToNext.SendHash(conn, "limits", "limits:queue", w.token(turn), w.token(turn+1)), conn.Flush()); err != nil {
+			if err := errors.Join(passToNext.SendHash(conn, "limits", "limits:queue", "limits:readers", "limits:age", w.token(turn), w.token(turn+1)), conn.Flush()); err != nil {
 				return err
 			}
 		}
