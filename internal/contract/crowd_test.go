@@ -242,7 +242,7 @@ func TestACrowdThatWaitsSendsNothingElse(t *testing.T) {
 }
 
 // A turn costs each master one call for the release and the next registration, and the poll with its probe after a release that leaves
-// the lock open, which is every second one here. Grants count from the registrations, so nobody pings for them.
+// the lock open, which is every second one here. Grants count from the registrations, so nobody pings for them, and no server is silent for long.
 func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 	bubble(t, 3, func(t *testing.T, ms *redlocktest.Masters) {
 		const n, oneWay = 8, 100 * time.Microsecond
@@ -286,8 +286,8 @@ func TestACrowdThatTakesTurnsSendsFewCommands(t *testing.T) {
 		if told > 2*n {
 			t.Errorf("%d registrations tell a patience, want few", told)
 		}
-		if pings > n*5 {
-			t.Errorf("%d clients have sent %d pings in a second, want the two of each subscription, and one", n, pings)
+		if pings > n/2 {
+			t.Errorf("%d clients have sent %d pings in a second, want few: messages arrive at each of them", n, pings)
 		}
 	})
 }

@@ -41,8 +41,8 @@ var ofWaits = []Defect{
 		Rule: "A grant counts from the last ping that was answered before its message.",
 		Edits: []Edit{{
 			File: "internal/master/grant.go",
-			Old:  "told.Next, mark, l.sure(told.Memory, mark)}",
-			New:  "told.Next, l.cfg.Servers.Client.Clock(), l.sure(told.Memory, mark)}",
+			Old:  "told.Next, l.marks.last, sure}",
+			New:  "told.Next, l.cfg.Servers.Client.Clock(), sure}",
 		}},
 	}, {
 		Name: "dead-before-the-deaf",
@@ -57,7 +57,7 @@ var ofWaits = []Defect{
 		Rule: "A grant counts only if it was made in the memory that is known, after its quarantine.",
 		Edits: []Edit{{
 			File: "internal/waits/claim.go",
-			Old:  "if !g.Sure {",
+			Old:  "if !g.Sure(g.Mark) {",
 			New:  "if false {",
 		}},
 	}, {

@@ -30,8 +30,8 @@ func (l subscriber) message(parts []any) {
 func (l subscriber) tell(text string) (expected bool) {
 	to, i := l.cfg.Listener, l.cfg.Index
 	if told, ok := wire.ParseGrant(text); ok {
-		mark := l.marks.last
-		return to.Granted(i, Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, mark, l.sure(told.Memory, mark)})
+		sure := func(since clock.Reading) bool { return l.sure(told.Memory, since) }
+		return to.Granted(i, Grant{told.Key, told.Token, told.Fence, told.Slots, told.Next, l.marks.last, sure})
 	}
 	if v, ok := wire.ParseValue(text); ok {
 		return to.Value(i, v)
@@ -72,14 +72,15 @@ type Grant struct {
 	Slots wire.Slots    // of a semaphore: all of the token; empty for a lock
 	Next  string        // the token of the claim that is the head of the queue now; "": it is not known
 	Mark  clock.Reading // the key was set after this moment
-	Sure  bool          // the memory is known, and out of quarantine
+	// Sure reports whether the memory is known, and out of quarantine. The key was set after since. It takes the mutex of the Master.
+	Sure func(since clock.Reading) bool
 }
 
-// sure reports whether a grant counts: see guard.Guard.Sure. mark is a moment before the grant.
-func (m *Master) sure(in wire.Memory, mark clock.Reading) bool {
+// sure reports whether a grant counts: see guard.Guard.Sure. since is a moment before the grant.
+func (m *Master) sure(in wire.Memory, since clock.Reading) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.status.State == Up && m.guard.Sure(in, mark)
+	return m.status.State == Up && m.guard.Sure(in, since)
 }
 
 // quietMost is for how long a client that was calm need not have heard of a master when its claim becomes near.

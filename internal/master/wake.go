@@ -38,8 +38,9 @@ type subscription struct {
 	links int           // immutable; Master.links when it was made
 	moved chan struct{} // closed when commands go to another server
 
-	hasty   bool        // immutable; the receiver cannot be interrupted, so it may not wait for longer than DialTimeout
-	patient atomic.Bool // the receiver waits for longer, since the client was calm when it began
+	hasty   bool         // immutable; the receiver cannot be interrupted, so it may not wait for longer than DialTimeout
+	patient atomic.Bool  // the receiver waits for longer, since the client was calm when it began
+	heard   atomic.Int64 // when something arrived last: a time.Duration since Master.began
 }
 
 // besideLocked reports whether a subscription is at the server of the last connection for commands. If a server does
@@ -143,7 +144,7 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 // server is silent, and that it is near: the subscription only tells it so earlier.
 const calmPings = 25
 
-// receive reads messages until the connection fails or the subscription is ended. It pings the server; if nothing
+// receive reads messages until the connection fails or the subscription is ended. It pings a server that is silent; if nothing
 // arrives for twice the time between pings, the connection has failed. A calm client waits for longer, as its pings are fewer: the
 // receiver says so before it waits, so that no wait ends before a ping is due.
 func (l subscriber) receive(conn redis.Conn, s *subscription) error {
@@ -174,6 +175,7 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 		if err != nil {
 			return redisconn.Ended(err)
 		}
+		s.heard.Store(int64(time.Since(l.began)))
 		switch pushKind(reply) {
 		case "":
 			return errSubscription
@@ -191,7 +193,7 @@ func (l subscriber) receive(conn redis.Conn, s *subscription) error {
 // pings are sent while a mark is young, but ten a second at most.
 func PingEvery(g time.Duration) time.Duration { return max(100*time.Millisecond, wire.YoungFor(g)/2) }
 
-// seldom returns how often the server is pinged, unless a claim is near or the client is calm.
+// seldom returns after how long a silent server is pinged, unless a claim is near or the client is calm.
 func (l subscriber) seldom(s *subscription) time.Duration {
 	every := l.cfg.DialTimeout
 	if s.hasty {
@@ -228,14 +230,14 @@ func (l subscriber) ping(conn redis.Conn, s *subscription, stop <-chan struct{})
 		if s.patient.Load() {
 			most = calmPings * l.cfg.DialTimeout
 		}
-		every, from := most, last
+		every := most
+		left := most - min(time.Since(last), time.Since(l.began)-time.Duration(s.heard.Load()))
 		if since, g, near := l.cfg.Listener.Waiting(l.cfg.Index); near {
+			// A grant counts from a ping, or from the claim's registration. So where a lock is passed on fast, clients send no pings.
 			every = min(every, PingEvery(g))
-			if since.After(last) {
-				from = since // where a lock is passed on fast, clients send no pings
-			}
+			left = min(left, every-min(time.Since(last), time.Since(since)))
 		}
-		if left := min(every-time.Since(from), most-time.Since(last)); left > 0 && command == "PING" {
+		if left > 0 && command == "PING" {
 			due.Reset(left)
 			continue
 		}

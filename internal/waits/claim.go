@@ -150,12 +150,12 @@ func (s *Waits) Granted(i int, g master.Grant) (expected bool) {
 	if c == nil {
 		return expected
 	}
-	if !g.Sure {
-		c.inbox.pollAfterLocked(0) // a poll finds out
-		return true
-	}
 	if c.Began.Time().After(g.Mark.Time()) {
 		g.Mark = c.Began
+	}
+	if !g.Sure(g.Mark) {
+		c.inbox.pollAfterLocked(0) // a poll finds out
+		return true
 	}
 	if time.Since(g.Mark.Time()) > c.G/2 {
 		// The vote is over, or soon. The claim may have been far, or this Client may have been stopped. A poll asks for how

@@ -27,6 +27,10 @@ func TestAClaimIsFoundByTheKeyOfItsWait(t *testing.T) {
 	}
 }
 
+// sure and unsure are master.Grant.Sure.
+func sure(clock.Reading) bool   { return true }
+func unsure(clock.Reading) bool { return false }
+
 func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 	before := clock.System()
 	time.Sleep(2 * time.Millisecond)
@@ -40,14 +44,14 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 		votes    bool
 		poll     bool
 	}{
-		{name: "its own", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true, Fence: 70}, expected: true, votes: true},
-		{name: "from before the claim", g: master.Grant{Key: "a", Token: "mine", Mark: before, Sure: true, Fence: 70}, expected: true, votes: true},
-		{name: "of a memory that is not known", g: master.Grant{Key: "a", Token: "mine", Mark: after()}, expected: true, poll: true},
-		{name: "for another claim", g: master.Grant{Key: "a", Token: "former", Mark: after(), Sure: true}, expected: true},
-		{name: "without a claim", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true}, noClaim: true, expected: true},
-		{name: "for another key", g: master.Grant{Key: "b", Token: "mine", Mark: after(), Sure: true}},
-		{name: "for a wait that has ended", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: true}, ended: true, expected: true},
-		{name: "for slots of a claim that is not known", g: master.Grant{Key: "a", Token: "mine", Slots: "1", Mark: after(), Sure: true}, expected: true},
+		{name: "its own", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: sure, Fence: 70}, expected: true, votes: true},
+		{name: "from before the claim", g: master.Grant{Key: "a", Token: "mine", Mark: before, Sure: sure, Fence: 70}, expected: true, votes: true},
+		{name: "of a memory that is not known", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: unsure}, expected: true, poll: true},
+		{name: "for another claim", g: master.Grant{Key: "a", Token: "former", Mark: after(), Sure: sure}, expected: true},
+		{name: "without a claim", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: sure}, noClaim: true, expected: true},
+		{name: "for another key", g: master.Grant{Key: "b", Token: "mine", Mark: after(), Sure: sure}},
+		{name: "for a wait that has ended", g: master.Grant{Key: "a", Token: "mine", Mark: after(), Sure: sure}, ended: true, expected: true},
+		{name: "for slots of a claim that is not known", g: master.Grant{Key: "a", Token: "mine", Slots: "1", Mark: after(), Sure: sure}, expected: true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			s := New(3, noDrift)
@@ -59,6 +63,11 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 			}
 			if row.ended {
 				in.End()
+			}
+			since, says := clock.Reading{}, row.g.Sure
+			row.g.Sure = func(at clock.Reading) bool {
+				since = at
+				return says(at)
 			}
 			if got := s.Granted(1, row.g); got != row.expected {
 				t.Errorf("the grant was expected: %v, want %v", got, row.expected)
@@ -82,6 +91,9 @@ func TestAGrantIsAVoteForItsClaimOnly(t *testing.T) {
 			if c.Began.Time().After(want.Time()) {
 				want = c.Began
 			}
+			if (row.votes || row.poll) && since != want {
+				t.Errorf("the master was asked about a grant after %v, want %v", since, want)
+			}
 			if row.votes && (v.mark != want || v.fence != 70) {
 				t.Errorf("the vote is %+v, want one that counts from no time before the claim, with the fence 70", v)
 			}
@@ -99,7 +111,7 @@ func TestAGrantThatIsOverOrSoonWhenItsMessageComesIsPolled(t *testing.T) {
 	time.Sleep(2 * time.Millisecond)
 	for i, g := range []time.Duration{time.Millisecond, time.Hour, time.Millisecond} {
 		c.G = g
-		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: true})
+		s.Granted(i, master.Grant{Key: "a", Token: "token", Mark: now, Sure: sure})
 	}
 	select {
 	case <-in.Poll:
@@ -256,7 +268,7 @@ func TestALatePollOfALeaseCausesADoubt(t *testing.T) {
 			if _, _, ok := c.Won(won, func(i int) { doubted = i }, nil); !ok {
 				t.Fatal("the claim does not win")
 			}
-			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true, Fence: 99})
+			s.Granted(0, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: sure, Fence: 99})
 			if c.at[0].vote.fence == 99 {
 				t.Error("a lease is granted the lock")
 			}
@@ -308,7 +320,7 @@ func TestAWaitIsToldOfTheFirstVoteAndOfAQuorum(t *testing.T) {
 	c.G = time.Hour
 	in.SetClaim(c)
 	for i, want := range []bool{true, false, false, true, true} {
-		s.Granted(i, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: true})
+		s.Granted(i, master.Grant{Key: "a", Token: "mine", Mark: clock.System(), Sure: sure})
 		told := false
 		select {
 		case <-in.News:
@@ -343,7 +355,7 @@ func TestALeaseNamesTheNextOfMostMasters(t *testing.T) {
 			in.SetClaim(c)
 			for i, next := range row.heads {
 				if next != "" {
-					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: true})
+					s.Granted(i, master.Grant{Key: "a", Token: "token", Next: next, Mark: clock.System(), Sure: sure})
 				}
 			}
 			for range 2 {

@@ -16,7 +16,7 @@
 //   - unused.go: a Client that does not use its grants goes behind others
 //   - value.go: a wait that ends with a value
 //
-// Waits.mu guards what messages and answers change. A Pace, Delays and a Finding belong to the goroutine that waits.
+// Waits.mu guards what messages and answers change. A goroutine may take Master.mu when it has Waits.mu. A Pace, Delays and a Finding belong to the goroutine that waits.
 package waits
 
 import (
