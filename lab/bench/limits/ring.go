@@ -10,32 +10,35 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/redlock-go/redlock"
+	"github.com/redlock-go/redlock/internal/wire"
 	"github.com/redlock-go/redlock/lab/internal/measure"
 )
 
 // passOn is what a turn has to do at a master at least: the token of the holder becomes that of the next one, who is told so.
-var passOn = redis.NewScript(1, "if redis.call('GET', KEYS[1]) == ARGV[1] or ARGV[1] == '' then redis.call('SET', KEYS[1], ARGV[2], 'PX', 10000) redis.call('PUBLISH', ARGV[3], ARGV[2]) return 1 end return 0")
+var passOn = redis.NewScript(1, "if (redis.call('GET', KEYS[1]) or ARGV[1]) == ARGV[1] then redis.call('SET', KEYS[1], ARGV[2], 'PX', 10000) redis.call('PUBLISH', ARGV[3], ARGV[2]) return 1 end return 0")
 
-// passToNext is what a release of redlock has to do at a master at least, and the registration behind it: its commands, and nothing else. Nobody knows
-// who is next: that is the first in a queue, and the holder comes last.
-var passToNext = redis.NewScript(4, `
-	if redis.call('GET', KEYS[1]) ~= ARGV[1] or redis.call('EXISTS', KEYS[2], KEYS[3]) ~= 1 then return 0 end
-	local first = redis.call('ZRANGE', KEYS[2], 0, 4, 'WITHSCORES')
+// passToNext is what a release of redlock, and the registration behind it, have to do at a master at least: the same commands, answer and message, without
+// rules. Nobody knows who is next: that is the head of the queue, and the holder joins it. It is called as the script of redlock is.
+const passToNext = `
+	local queue, id, old, new = 'redlock:queue:limits', ARGV[1], ARGV[3], ARGV[5]
+	if redis.call('GET', KEYS[1]) ~= old or redis.call('EXISTS', queue, 'redlock:rqueue:limits') ~= 1 then return 0 end
+	local front = redis.call('ZRANGE', queue, 0, 4, 'WITHSCORES')
+	local client, token = string.match(front[1], '^(%S+) (%S+)')
 	local now = redis.call('TIME')
-	redis.call('ZREM', KEYS[2], first[1], ARGV[1])
-	redis.call('SET', KEYS[1], first[1], 'PX', 10000, 'XX')
-	local age = redis.call('PTTL', KEYS[4])
-	redis.call('PUBLISH', string.match(first[1], '^%S+'), first[1])
-	redis.call('ZADD', KEYS[2], 'NX', now[1] * 1000000 + now[2], ARGV[2])
-	return {2, {-1, 0, first[1], 1, 10}}`)
+	redis.call('ZREM', queue, front[1], id .. ' ' .. old .. ' 1000')
+	redis.call('SET', KEYS[1], token, 'PX', 1000, 'XX')
+	local age = redis.call('PTTL', 'redlock:incarnation')
+	redis.call('PUBLISH', 'redlock:wake:' .. client, '+ ' .. token .. ' - ' .. age .. ' 0 ' .. KEYS[1])
+	redis.call('ZADD', queue, 'NX', now[1] * 1000000 + now[2], id .. ' ' .. new .. ' 1000')
+	return {2, {-1, 0, token, 1, 10}}`
 
 // ring measures the least that turns of processes cost: each process knows who is next, so there is no queue, and no other command. A turn is
 // one command and one message for each of five masters. A process enters by the messages of three of them, and holds the lock for 1 ms. The second
-// row is the same with the commands of redlock: no client can have more turns with these.
+// row is the same with the commands of redlock, and the third with its script: no client can have more turns with these.
 func ring(*options) error {
 	const n, span = 16, 5 * time.Second
 	table("processes", "turns/s", "fewest and most turns of a process", "longest wait", "CPU of all clients", "CPU of all masters")
-	for _, role := range []string{"ring", "queue"} {
+	for _, role := range []string{"ring", "queue", "script"} {
 		f, err := start(5)
 		if err != nil {
 			return err
@@ -51,39 +54,41 @@ func ring(*options) error {
 
 // A member is a worker of a ring.
 type member struct {
-	conns []redis.Conn // for commands, by master
-	mine  string       // its channel
-	next  string       // the channel of the next one; "": there is a queue
-	turns chan int64   // a turn begins, by the message of one master; 0: the end
+	text  func(conn redis.Conn) (string, error) // of the script of a master, where there is a queue; nil: passOn, and no queue
+	conns []redis.Conn                          // for commands, by master
+	shas  []string                              // of the scripts, by master
+	mine  string                                // who it is
+	next  string                                // who is next, where there is no queue
+	turns chan int64                            // a turn begins, by the message of one master; 0: the end
 }
 
-// joinRing is a member of a ring, and joinQueue one that waits in a queue.
+// joinRing is a member of a ring, joinQueue one that waits in queues, and joinScript one that uses the script of redlock.
 func joinRing(o order, begin func() <-chan order) (report, error) {
-	return (&member{next: channel((o.Number + 1) % o.Of)}).join(o, begin)
+	return (&member{next: name((o.Number + 1) % o.Of)}).join(o, begin)
 }
 
 func joinQueue(o order, begin func() <-chan order) (report, error) {
-	return (&member{}).join(o, begin)
+	return (&member{text: func(redis.Conn) (string, error) { return passToNext, nil }}).join(o, begin)
+}
+
+func joinScript(o order, begin func() <-chan order) (report, error) {
+	return (&member{text: ownText}).join(o, begin)
+}
+
+// ownText returns the text of the script of redlock for the process that a connection leads to.
+func ownText(conn redis.Conn) (string, error) {
+	info, err := redis.String(conn.Do("INFO", "server"))
+	if err != nil {
+		return "", err
+	}
+	return wire.OwnOf(wire.InfoField(info, "run_id")).Texts()[0], nil
 }
 
 func (w *member) join(o order, begin func() <-chan order) (r report, err error) {
-	w.mine, w.turns = channel(o.Number), make(chan int64, len(o.Addrs))
+	w.mine, w.turns = name(o.Number), make(chan int64, len(o.Addrs))
 	for _, addr := range o.Addrs {
-		if err := w.connect(addr, w.mine); err != nil {
+		if err := w.connect(addr, o.Number == 0); err != nil {
 			return r, err
-		}
-	}
-	first := int64(0)
-	if w.next == "" {
-		first = 1
-		command := []any{"ZADD", "limits:queue", o.Number, w.token(1)}
-		if o.Number == 0 {
-			command = []any{"SET", "limits", w.token(1)}
-		}
-		for _, conn := range w.conns {
-			if err := errors.Join(conn.Send(command[0].(string), command[1:]...), conn.Flush()); err != nil {
-				return r, err
-			}
 		}
 	}
 	end := begin()
@@ -93,7 +98,7 @@ func (w *member) join(o order, begin func() <-chan order) (r report, err error) 
 	}()
 	if o.Number == 0 {
 		time.Sleep(100 * time.Millisecond) // all others are ready
-		if err := w.pass(first); err != nil {
+		if err := w.pass(1); err != nil {
 			return r, err
 		}
 	}
@@ -111,14 +116,19 @@ func dialDirect(addr string) (redis.Conn, error) {
 	}))
 }
 
-// connect connects to a master, for commands and for the messages of a channel.
-func (w *member) connect(addr, channel string) error {
+// connect connects to a master, for commands and for messages. The first member holds the lock, and the others join the queue, if there is one.
+func (w *member) connect(addr string, first bool) error {
 	conn, err := dialDirect(addr)
 	if err != nil {
 		return err
 	}
 	w.conns = append(w.conns, conn)
-	if err := errors.Join(passOn.Load(conn), passToNext.Load(conn)); err != nil {
+	if w.text == nil {
+		err = passOn.Load(conn)
+	} else {
+		err = w.prepare(conn, first)
+	}
+	if err != nil {
 		return err
 	}
 	go func() {
@@ -131,7 +141,7 @@ func (w *member) connect(addr, channel string) error {
 		return err
 	}
 	sub := redis.PubSubConn{Conn: told}
-	if err := sub.Subscribe(channel); err != nil {
+	if err := sub.Subscribe(wire.WakeChannel + w.mine); err != nil {
 		return err
 	}
 	if err, failed := sub.Receive().(error); failed {
@@ -141,8 +151,13 @@ func (w *member) connect(addr, channel string) error {
 		for {
 			switch message := sub.Receive().(type) {
 			case redis.Message:
-				turn, _ := strconv.ParseInt(strings.TrimPrefix(string(message.Data), w.mine+" "), 10, 64)
-				w.turns <- turn
+				text := string(message.Data)
+				if grant, is := wire.ParseGrant(text); is {
+					_, text, _ = strings.Cut(grant.Token, "@")
+				}
+				if turn, err := strconv.ParseInt(text, 10, 64); err == nil {
+					w.turns <- turn
+				}
 			case error:
 				return
 			}
@@ -151,25 +166,42 @@ func (w *member) connect(addr, channel string) error {
 	return nil
 }
 
-// token is that of a member of a queue in its turn.
-func (w *member) token(turn int64) string { return w.mine + " " + strconv.FormatInt(turn, 10) }
+// prepare loads the script of a master, and puts the lock or the queue there.
+func (w *member) prepare(conn redis.Conn, first bool) error {
+	text, err := w.text(conn)
+	if err != nil {
+		return err
+	}
+	sha, err := redis.String(conn.Do("SCRIPT", "LOAD", text))
+	if err != nil {
+		return err
+	}
+	w.shas = append(w.shas, sha)
+	if _, err := conn.Do("SET", "redlock:incarnation", "limits", "PX", time.Hour.Milliseconds()); err != nil {
+		return err
+	}
+	if first {
+		_, err = conn.Do("SET", "limits", w.token(1))
+	} else {
+		_, err = conn.Do("ZADD", "redlock:queue:limits", time.Now().UnixMicro(), w.mine+" "+w.token(1)+" 1000")
+	}
+	return err
+}
 
-// pass begins the turn of the next one, behind this one; 0: the first turn.
+// token is that of a member with a queue in its turn.
+func (w *member) token(turn int64) string { return w.mine + "@" + strconv.FormatInt(turn, 10) }
+
+// pass begins the turn of the next one, behind this one.
 func (w *member) pass(turn int64) error {
-	if w.next == "" {
-		for _, conn := range w.conns {
-			if err := errors.Join(passToNext.SendHash(conn, "limits", "limits:queue", "limits:readers", "limits:age", w.token(turn), w.token(turn+1)), conn.Flush()); err != nil {
-				return err
-			}
+	for i, conn := range w.conns {
+		var err error
+		if w.text == nil {
+			err = passOn.SendHash(conn, "limits", turn, turn+1, wire.WakeChannel+w.next)
+		} else {
+			err = conn.Send("EVALSHA", w.shas[i], 2, "limits", "limits",
+				w.mine, "release 1000 - 0", w.token(turn), "register 10000 0 1000", w.token(turn+1))
 		}
-		return nil
-	}
-	mine := strconv.FormatInt(turn, 10)
-	if turn == 0 {
-		mine = ""
-	}
-	for _, conn := range w.conns {
-		if err := errors.Join(passOn.SendHash(conn, "limits", mine, turn+1, w.next), conn.Flush()); err != nil {
+		if err := errors.Join(err, conn.Flush()); err != nil {
 			return err
 		}
 	}
@@ -197,4 +229,4 @@ func (w *member) takeTurns() (r report, err error) {
 	return report{Locks: locks, Longest: longest, CPU: measure.CPU() - used}, nil
 }
 
-func channel(i int) string { return "ring:" + strconv.Itoa(i) }
+func name(i int) string { return "ring" + strconv.Itoa(i) }

@@ -30,6 +30,7 @@ var roles = map[string]func(o order, begin func() <-chan order) (report, error){
 	"turns":   takeTurns,
 	"ring":    joinRing,
 	"queue":   joinQueue,
+	"script":  joinScript,
 	"crowd":   joinCrowd,
 	"busy":    beBusy,
 	"compute": compute,
