@@ -43,7 +43,7 @@ var ofWaits = []Defect{
 			File: "internal/master/grant.go",
 			Old:  "told.Next, l.marks.last, sure}",
 			New:  "told.Next, l.cfg.Servers.Client.Clock(), sure}",
-		}, { // otherwise the clock of the master shows that the grant is older
+		}, { // otherwise the clock of the master shows that the grant is older than its receipt
 			File: "internal/master/grant.go",
 			Old:  "return l.sure(told.Memory, since) }",
 			New:  "_ = since; return l.sure(told.Memory, l.marks.last) }",
@@ -71,7 +71,7 @@ var ofWaits = []Defect{
 			File: "internal/waits/claim.go",
 			Old:  " && in.claim.Token() == token {",
 			New:  " {",
-		}, { // likewise
+		}, { // otherwise the clock of the master shows that the grant is older than the new claim
 			File: "internal/waits/claim.go",
 			Old:  "if c.Began.Time().After(g.Mark.Time()) {",
 			New:  "if false {",

@@ -11,9 +11,9 @@ import (
 // A Heart has the links of all masters of a Client beat once a second. One timer does that, since each of them wakes an idle process. The zero Heart is
 // ready for use.
 type Heart struct {
-	mu    sync.Mutex // guards what follows
-	links []*link    // that have not ended
-	timer *time.Timer
+	mu    sync.Mutex  // guards what follows
+	links []*link     // that have not ended
+	timer *time.Timer // runs while there are links; nil before the first
 }
 
 func (h *Heart) join(l *link) {

@@ -140,7 +140,7 @@ func (l subscriber) serve(conn redis.Conn, p peer) error {
 	return err
 }
 
-// calmPings is how often the pings of a subscription are sent while the client is calm, in DialTimeouts. Its polls find out that the
+// calmPings is after how long a silent server is pinged on the subscription while the client is calm, in DialTimeouts. Its polls find out that the
 // server is silent, and that it is near: the subscription only tells it so earlier.
 const calmPings = 25
 
