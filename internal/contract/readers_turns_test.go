@@ -218,9 +218,11 @@ func TestATryLockEndsWhatAnEarlierOneHasAnnounced(t *testing.T) {
 		l := connected(t, ms, nil).RWLocker("stock").Locker()
 		other := connected(t, ms, nil).RWLocker("stock").RLocker()
 		reader.Lock()
+		synctest.Wait() // until it stands at all masters
 		if l.TryLock() {
 			t.Fatal("a writer has the lock beside a reader")
 		}
+		synctest.Wait() // until the writer has announced itself at all masters: it does so where a reader stands only
 		reader.Unlock()
 		time.Sleep(10 * time.Millisecond)
 		if other.TryLock() {
