@@ -64,7 +64,8 @@ func runShard(ctx context.Context, t *testing.T, i, n int) totals {
 	sum := totals{}
 	args := []string{"-test.run=^TestSeeds$", "-test.timeout=0", "-child",
 		fmt.Sprint("-first=", *first+uint64(i)), fmt.Sprint("-seeds=", *seeds-i), fmt.Sprint("-step=", n),
-		"-profile=" + *only, fmt.Sprint("-noshrink=", *noShrink), fmt.Sprint("-untilfail=", *untilFail), fmt.Sprint("-free=", *free)}
+		"-profile=" + *only, fmt.Sprint("-noshrink=", *noShrink), fmt.Sprint("-untilfail=", *untilFail), fmt.Sprint("-free=", *free),
+		fmt.Sprint("-crowd=", *crowdOf)}
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	out, err := cmd.StdoutPipe()
