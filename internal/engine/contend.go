@@ -243,9 +243,7 @@ func (h *answers) Heard(i int, a wire.Answer) (news bool) {
 	}
 	m := h.locker.core.masters[i]
 	near, news := h.claim.Answered(i, h.command, a, m.Listening())
-	if near {
-		m.PingOften()
-	}
+	h.locker.core.pingOften(near)
 	return news
 }
 

@@ -8,6 +8,7 @@ package engine
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -167,7 +168,16 @@ func (l listener) Granted(i int, g master.Grant) (expected bool) {
 }
 
 func (l listener) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
-	return l.core.waits.Near(i, key, token)
+	released, near, expected := l.core.waits.Near(i, key, token)
+	l.core.pingOften(near)
+	return released, expected
+}
+
+// pingOften has the masters be pinged often at which a claim has become near, as bits.
+func (c *Core) pingOften(near uint64) {
+	for ; near != 0; near &= near - 1 {
+		c.masters[bits.TrailingZeros64(near)].PingOften()
+	}
 }
 
 func (l listener) Recalled(_ int, key, token string) (expected bool) {

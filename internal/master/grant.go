@@ -53,9 +53,6 @@ func (l subscriber) becameNear(key, token string) (expected bool) {
 	if released != nil {
 		l.Ask(wire.Release, released, nil)
 	}
-	if expected {
-		l.PingOften()
-	}
 	return expected
 }
 

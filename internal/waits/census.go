@@ -13,20 +13,25 @@ import (
 // wait or a claim is noted, so that it can be taken out again: Inbox.steps, Inbox.far and atMaster.listed.
 
 // noClaim is in the place of Inbox.steps where a wait has no claim. All pauses are shorter.
-const noClaim = farMost + 1
+const noClaim = crowdMost + 1
 
-// placedLocked counts the claim of a wait anew. It follows each change of the claim, or of its places.
-func (in *Inbox) placedLocked() {
+// placedLocked counts the claim of a wait anew. It follows each change of the claim, or of its places. It returns the masters, as bits, at which the
+// claim has become near.
+func (in *Inbox) placedLocked() (near uint64) {
 	s, c := in.waits, in.claim
 	s.countLocked(in, -1)
 	in.steps, in.far = noClaim, false
 	if c != nil {
 		in.steps, in.far = s.stepsLocked(c)
+		isNear := c.places.ahead() < c.places.front
 		for i := range s.near {
-			s.nearLocked(i, c, c.places.near(i))
+			if s.nearLocked(i, c, isNear && c.places.first(i)) {
+				near |= 1 << i
+			}
 		}
 	}
 	s.countLocked(in, 1)
+	return near
 }
 
 // countLocked counts the claim of a wait (1), or takes it out of the counts (-1).
@@ -59,22 +64,24 @@ type nearClaims struct {
 	g     time.Duration // the shortest G of these, and of those that were near beside them
 }
 
-// nearLocked notes that a claim is near at master i, or that it is not. A change moves what is kept of younger ones.
-func (s *Waits) nearLocked(i int, c *Claim, near bool) {
+// nearLocked notes that a claim is near at master i, or that it is not, and reports whether it has become near. A change moves what is kept of
+// younger ones.
+func (s *Waits) nearLocked(i int, c *Claim, near bool) (became bool) {
 	if c.at[i].listed == near {
-		return
+		return false
 	}
 	c.at[i].listed = near
 	n := &s.near[i]
 	at, _ := slices.BinarySearchFunc(n.began, c.Began.Time(), time.Time.Compare)
 	if !near {
 		n.began = slices.Delete(n.began, at, at+1)
-		return
+		return false
 	}
 	if len(n.began) == 0 || c.G < n.g {
 		n.g = c.G
 	}
 	n.began = slices.Insert(n.began, at, c.Began.Time())
+	return true
 }
 
 // Waiting reports whether a claim of this Client is near at master i, so that a grant may come soon. since is when the first of these

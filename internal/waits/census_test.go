@@ -29,7 +29,10 @@ func TestAClientIsCalmIfAllItsClaimsAreFar(t *testing.T) {
 	want("another wait has no claim", false)
 	other.End()
 	p.s.Near(1, "a", "token")
-	want("it is near at one master", false)
+	p.s.Near(3, "a", "token")
+	want("two masters say that it is near", true)
+	p.s.Near(0, "a", "token")
+	want("three do", false)
 	p.in.End()
 	want("nobody waits", false)
 }
@@ -46,9 +49,9 @@ func TestAMasterSoonHearsAgainOfTheClaimThatPollsMostOften(t *testing.T) {
 	for i := range 5 {
 		p.answer(i, 70, clock.System())
 	}
-	want("the claim is far", 60)
+	want("the claim is far", 100)
 	other := p.s.Begin("b")
-	want("another wait has no claim", 60)
+	want("another wait has no claim", 100)
 	c := other.NewClaim(new(master.SentClaim), clock.System(), time.Second, 0, 0)
 	other.SetClaim(c)
 	want("another claim is new", 10)
@@ -63,7 +66,7 @@ func TestAMasterSoonHearsAgainOfTheClaimThatPollsMostOften(t *testing.T) {
 
 // A Client whose claims are all far is expected to say less often that it runs.
 func TestAClientThatIsFarIsUnheardForLonger(t *testing.T) {
-	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 60}, {400, 100}} {
+	for _, row := range []struct{ ahead, want int }{{2, 0}, {3, 15}, {50, 100}, {400, 200}} {
 		s := New(5, noDrift)
 		in := s.Begin("a")
 		c := claimOf(in, "mine")
@@ -193,7 +196,7 @@ func TestWhatIsKeptOfAllClaimsIsWhatTheySay(t *testing.T) {
 				var since time.Time
 				near := 0
 				for _, in := range s.byKey {
-					if c := in.claim; c != nil && c.places.near(i) {
+					if c := in.claim; c != nil && c.places.ahead() < c.places.front && c.places.first(i) {
 						if near++; near == 1 || c.Began.Time().Before(since) {
 							since = c.Began.Time()
 						}

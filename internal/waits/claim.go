@@ -207,14 +207,14 @@ type Command struct {
 	One  bool          // it is a poll of one master
 }
 
-// Answered takes the answer of master i to a command of a claim, and reports whether the claim waits and is near there. listening says that the master
+// Answered takes the answer of master i to a command of a claim, and returns the masters, as bits, at which the claim has become near. listening says that the master
 // can tell this Client of grants: then a claim that was refused is in its queue. news says that the wait is to look at its claim: Counted is to be called, after
 // an answer that is counted in a round, when it was counted there.
 //
 // The answers of a master come in the order of the commands.
 //
 // A late answer, to a claim that waits no more, may say something of its lease: see Won.
-func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near, news bool) {
+func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (near uint64, news bool) {
 	s, m := c.inbox.waits, &c.at[i]
 	s.mu.Lock()
 	again, was := cmd.Kind == wire.Again && m.had, c.places.at[i].known
@@ -233,10 +233,10 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 		if tell != nil {
 			tell(i)
 		}
-		return false, false
+		return 0, false
 	}
 	defer s.mu.Unlock()
-	c.inbox.placedLocked()
+	near = c.inbox.placedLocked()
 	if cmd.Kind == wire.Register {
 		c.inbox.values.registered(i, a)
 	}
@@ -247,9 +247,8 @@ func (c *Claim) Answered(i int, cmd Command, a wire.Answer, listening bool) (nea
 	if a.Done() {
 		c.voteLocked(i, vote{cmd.Mark, cmp.Or(max(a.Holds, 0), cmd.Life), a.Fence, a.Slots.All()})
 	}
-	near = c.places.near(i)
 	unknown := was && !c.places.at[i].known // so it may be the head by now
-	return near, near || unknown || free || gone || lost || a.Done()
+	return near, m.listed || unknown || free || gone || lost || a.Done()
 }
 
 // answered takes an answer of the master to a command of a claim.

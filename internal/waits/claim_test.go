@@ -184,10 +184,14 @@ func TestAnAnswerToACommandOfAClaimIsAVote(t *testing.T) {
 			in.SetClaim(c)
 			for i := range 2 {
 				near, news := c.Answered(i, Command{Kind: row.kind, Mark: c.Began, Life: time.Second}, row.answer, true)
-				if want := row.queued && row.answer.Ahead < wire.Near; near != want {
-					t.Errorf("the claim is near: %v, want %v", near, want)
+				want := uint64(0)
+				if row.queued && row.answer.Ahead < wire.Near {
+					want = 1 << i
 				}
-				if want := near || row.life > 0; news != want {
+				if near != want {
+					t.Errorf("the claim has become near at %b, want %b", near, want)
+				}
+				if want := near != 0 || row.life > 0; news != want {
 					t.Errorf("the answer is news: %v, want %v", news, want)
 				}
 			}

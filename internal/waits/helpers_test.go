@@ -77,6 +77,11 @@ func (listener) Recalled(int, string, string) bool   { return false }
 func (listener) Patience() (near, far time.Duration) { return 0, 0 }
 func (listener) Raising(before, now time.Duration)   {}
 
+func (l listener) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
+	released, _, expected = l.Waits.Near(i, key, token)
+	return released, expected
+}
+
 // listening runs f in a bubble with a group of three masters that can wake this client.
 func listening(t *testing.T, f func(t *testing.T, group *quorum.Group)) {
 	t.Helper()

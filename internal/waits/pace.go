@@ -15,11 +15,10 @@ const Step = 100 * time.Millisecond
 
 // The pauses between the polls of a claim, in steps: those of a claim whose average pause is Pace.step.
 const (
-	behindSteps = 2   // near, but not the head: it becomes the head by a grant to the claim ahead of it
-	followSteps = 3   // near, but not at a quorum of masters: others watch the keys, too. It is short beside the patience of the Client
+	behindSteps = 3   // near, but not the head: it becomes the head by a grant to the claim ahead of it. It is short beside the patience of the Client
 	nearSteps   = 5   // near, but not one of the first wire.Near, at most: on slots, or of a reader
-	farMost     = 100 // far, at most, until it polls the same master again
-	farCrowd    = 60  // the same with a hundred ahead, or fewer: see FarPolls
+	farMost     = 100 // far, at most, until it polls the same master again: on slots, or with a hundred ahead or fewer
+	crowdMost   = 200 // the same with more ahead: see FarPolls
 	returnMost  = 8   // far, when a master comes up, at most: its queue is whole within a second
 
 	// Before the first poll of a claim that is far:
@@ -77,15 +76,11 @@ func (p *Pace) FoundSplit(now time.Time) { p.splits, p.lastSplit = p.splits+1, n
 
 // Pause sets when the next poll is due, after a round. first says that the round was the registration.
 func (p *Pace) Pause(c *Claim, now clock.Reading, first bool, notPast func(time.Duration) time.Duration) {
-	ahead, nearAtQuorum := c.place()
+	ahead := c.Ahead()
 	p.One = false
 	if p.Far = ahead >= wire.Near && p.group.Listening(); !p.Far {
 		step := p.step
-		switch {
-		case c.slots > 0:
-		case !nearAtQuorum:
-			step *= followSteps
-		case ahead > 0:
+		if c.slots == 0 && ahead > 0 {
 			step *= behindSteps
 		}
 		p.poll = now.Time().Add(notPast(step/2 + rand.N(step)))
@@ -201,8 +196,8 @@ func (p *Pace) splitDelay(now clock.Reading) time.Duration {
 
 // FarPolls returns how long it takes on average until a claim that is far polls a master again; step is the pause of the head. The pause
 // grows with the number of clients ahead: these have to be lost first. So all far clients of a queue together send few polls. Such a
-// claim polls one master at a time, in turn. Example: of five masters, one that has 99 ahead polls each after 6 s, and so one of them after
-// 1.2 s. It finds within that time that nobody uses the lock, with as many commands as if it polled all masters after 6 s.
+// claim polls one master at a time, in turn. Example: of five masters, one that has 99 ahead polls each after 10 s, and so one of them after
+// 2 s. It finds within that time that nobody uses the lock, with as many commands as if it polled all masters after 10 s.
 //
 // The first poll is one of all masters. A poll of one master leaves a key alone that it finds free: the lock may be free, or the holder may
 // lack the key at that master. A poll of all masters follows.
@@ -212,5 +207,5 @@ func FarPolls(step time.Duration, ahead, masters int) time.Duration {
 
 // farSteps is FarPolls in steps.
 func farSteps(ahead, masters int) int {
-	return min(ahead*masters, max(farCrowd, ahead*farCrowd/farMost), farMost)
+	return min(ahead*masters, max(farMost, ahead), crowdMost)
 }

@@ -12,10 +12,9 @@ import (
 // others are far, and cost little: see docs/protocol.md. Masters differ in the order of their queues, so a claim has a place in
 // each.
 //
-//   - A claim is near if one master says so, or fewer than a quorum have said anything. If nearness needed a quorum, nobody might be near where the
-//     orders differ. So more than three can be near somewhere. Those that are near at fewer than a quorum poll a third as often: see nearAtQuorum.
+//   - A claim is near if it is one of the first at most of the masters that have said anything, or fewer than a quorum have said anything.
 //   - Each place of a far claim has a rate of polls: see FarPolls. The claim polls at the mean of these rates. So all claims together send as many
-//     polls as if the masters had the same order, and the first live claim of each master polls often enough.
+//     polls as if the masters had the same order. The head of one master polls often enough, also if nobody is near since all orders differ.
 //   - An answer says the place when the command was executed. A message says that the claim has become near since. Both travel on connections
 //     of their own. So an answer to a command that was sent before the last such message came does not count.
 
@@ -33,8 +32,8 @@ type place struct {
 	heard time.Time // when the last message came that it is near
 }
 
-// near reports whether the claim is near at master i.
-func (p *places) near(i int) bool { return p.at[i].known && p.at[i].ahead < p.front }
+// first reports whether the claim is one of the first at master i.
+func (p *places) first(i int) bool { return p.at[i].known && p.at[i].ahead < p.front }
 
 // answered takes the answer of master i to a command that was sent at sent.
 func (p *places) answered(i int, a wire.Answer, sent time.Time, listening bool) {
@@ -46,24 +45,27 @@ func (p *places) answered(i int, a wire.Answer, sent time.Time, listening bool) 
 	}
 }
 
-// hear takes the message of master i that the claim is near, and reports whether it was not known to be.
+// hear takes the message of master i that the claim is near there, and reports whether it was not known to be.
 func (p *places) hear(i int, now time.Time) (news bool) {
 	p.at[i].heard = now
-	if news = !p.near(i); news {
+	if news = !p.first(i); news {
 		p.at[i].known, p.at[i].ahead = true, p.front-1
 	}
 	return news
 }
 
-// ahead returns how many are ahead of the claim. If it is near at a master, that is the least number that one has said. Else it is the harmonic
-// mean: at a master with n ahead, it would poll once in n steps.
+// ahead returns how many are ahead of the claim. If it is near, that is the least number that a master has said. Else it is the harmonic mean, but
+// not so few that it would be near: at a master with n ahead, it would poll once in n steps.
 //
 // If fewer than a quorum have said anything, it is 0: a claim that may be the head polls as the head does.
 func (p *places) ahead() int {
-	known, least, rate := 0, math.MaxInt, 0.0
+	known, first, least, rate := 0, 0, math.MaxInt, 0.0
 	for _, at := range p.at {
 		if at.known {
 			known++
+			if at.ahead < p.front {
+				first++
+			}
 			least = min(least, at.ahead)
 			rate += 1 / float64(max(at.ahead, 1))
 		}
@@ -71,56 +73,37 @@ func (p *places) ahead() int {
 	switch {
 	case known < p.need:
 		return 0
-	case least < p.front:
+	case 2*first > known:
 		return least
 	}
-	return int(math.Round(float64(known) / rate))
-}
-
-// nearAtQuorum reports whether the claim is near at a quorum of masters, or fewer have said anything.
-func (p *places) nearAtQuorum() bool {
-	known, near := 0, 0
-	for i := range p.at {
-		if p.at[i].known {
-			known++
-		}
-		if p.near(i) {
-			near++
-		}
-	}
-	return near >= p.need || known < p.need
+	return max(p.front, int(math.Round(float64(known)/rate)))
 }
 
 // Ahead returns how many clients are ahead of a claim, on average; 0 if that is not known.
 func (c *Claim) Ahead() int {
-	ahead, _ := c.place()
-	return ahead
-}
-
-// place returns how many clients are ahead of a claim, and whether it is near at a quorum of masters: see places.
-func (c *Claim) place() (ahead int, nearAtQuorum bool) {
 	c.inbox.waits.mu.Lock()
 	defer c.inbox.waits.mu.Unlock()
-	return c.places.ahead(), c.places.nearAtQuorum()
+	return c.places.ahead()
 }
 
-// Near handles the message of master i that a claim has become near. It reports false if this Client has not queued for the key. If
-// the claim is one on slots that was released, Near returns it.
-func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
+// Near handles the message of master i that a claim has become one of the first there. It reports false if this Client has not queued for the key. If
+// the claim is one on slots that was released, Near returns it. Near also returns the masters, as bits, at which the claim has become near.
+func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, near uint64, expected bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	c, expected := s.claimLocked(key, token, wire.OfSlots(key))
 	if c == nil {
-		return s.releasedLocked(token), expected
+		return s.releasedLocked(token), 0, expected
 	}
 	if c.places.hear(i, time.Now()) {
-		c.inbox.placedLocked()
-		poke(c.inbox.News)
+		if near = c.inbox.placedLocked(); near != 0 {
+			poke(c.inbox.News)
+		}
 	} else if c.slots > 0 { // it was passed over
 		c.passed = true
 		poke(c.inbox.News)
 	}
-	return nil, true
+	return nil, near, true
 }
 
 // Up notes that master i has come up, or can tell this Client of grants again. Its queue may be gone, so each claim has to be sent

@@ -38,62 +38,78 @@ func (p *placed) want(when string, ahead int) {
 	}
 }
 
-// Where the orders of the queues differ, somebody must be near.
-func TestAClaimIsNearIfOneMasterSaysSo(t *testing.T) {
-	p, now := newPlaced(t), clock.System()
-	p.want("no master has answered", 0)
-	p.answer(0, 7, now)
-	p.answer(1, 9, now)
-	p.want("fewer than a quorum have", 0)
-	p.answer(2, 8, now)
-	p.want("a quorum have: it would poll once in 7, 9 and 8 steps", 8)
-	p.answer(3, 1, now)
-	p.want("it is near at one", 1)
-	if since, _, near := p.s.Waiting(3); !near || !since.Equal(p.c.Began.Time()) {
-		t.Errorf("near at that master is %t since %v, want since the registration", near, since)
-	}
-	if _, _, near := p.s.Waiting(0); near {
-		t.Error("it is near at another master than that one")
-	}
-	p.answer(3, 3, now)
-	p.want("and far again", 6)
-	for i := range 3 {
-		p.c.Answered(i, Command{Kind: wire.Again, Mark: now, Life: time.Second}, wire.Answer{Err: errTest}, true)
-	}
-	p.want("a quorum are down", 0)
-	for i := range 5 {
-		p.answer(i, 7, now)
-	}
-	p.want("they are up again", 7)
-	for i := range 3 {
-		p.c.Answered(i, Command{Kind: wire.Again, Mark: now}, wire.Answer{Outcome: wire.Taken, Ahead: 7}, false)
-	}
-	p.want("a quorum cannot tell this Client of grants", 0)
-}
-
-// Where the orders differ, more than three claims are near somewhere.
-func TestAClaimIsNearAtAQuorumIfSoManySaySoOrTooFewHaveAnswered(t *testing.T) {
+func TestAClaimIsNearIfMostMastersThatHaveAnsweredSaySo(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		places []int // by master
-		want   bool
+		ahead  int
 	}{
-		{"no master has answered", nil, true},
-		{"fewer than a quorum have", []int{9, 9}, true},
-		{"it is near at none", []int{3, 4, 5, 6, 7}, false},
-		{"it is near at two", []int{0, 2, 5, 6, 7}, false},
-		{"it is near at two of three that have answered", []int{0, 2, 5}, false},
-		{"it is near at three", []int{0, 2, 2, 6, 7}, true},
+		{"no master has answered", nil, 0},
+		{"fewer than a quorum have", []int{7, 9}, 0},
+		{"it is near at none: it would poll once in 7, 9 and 8 steps", []int{7, 9, 8}, 8},
+		{"it is near at all", []int{2, 1, 2, 2, 2}, 1},
+		{"it is near at three", []int{9, 2, 2, 0, 9}, 0},
+		{"it is near at two", []int{2, 2, 7, 8, 9}, 4},
+		{"it is the head of two", []int{0, 0, 9, 9, 9}, wire.Near},
+		{"it is near at two of three that have answered", []int{1, 2, 5}, 1},
+		{"it is near at two of four", []int{1, 1, 5, 6}, wire.Near},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			p := newPlaced(t)
 			for i, ahead := range row.places {
 				p.answer(i, ahead, clock.System())
 			}
-			if _, got := p.c.place(); got != row.want {
-				t.Errorf("it is near at a quorum: %t, want %t", got, row.want)
+			p.want("all have answered", row.ahead)
+			for i, ahead := range row.places {
+				since, _, near := p.s.Waiting(i)
+				if want := row.ahead < wire.Near && ahead < wire.Near; near != want || near && !since.Equal(p.c.Began.Time()) {
+					t.Errorf("near at master %d: %t since %v; want %t, since the registration", i, near, since, want)
+				}
 			}
 		})
+	}
+}
+
+func TestAPlaceIsNotKnownWhileAMasterCannotTellTheClientOfGrants(t *testing.T) {
+	p := newPlaced(t)
+	all := func(ahead int) {
+		for i := range 5 {
+			p.answer(i, ahead, clock.System())
+		}
+	}
+	all(7)
+	p.want("all are up", 7)
+	for i := range 3 {
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: clock.System(), Life: time.Second}, wire.Answer{Err: errTest}, true)
+	}
+	p.want("a quorum are down", 0)
+	all(7)
+	p.want("they are up again", 7)
+	for i := range 3 {
+		p.c.Answered(i, Command{Kind: wire.Again, Mark: clock.System()}, wire.Answer{Outcome: wire.Taken, Ahead: 7}, false)
+	}
+	p.want("a quorum cannot tell this Client of grants", 0)
+}
+
+// The masters at which a claim has become near are pinged often from then on: those that had said so before, too.
+func TestAClaimBecomesNearAtAllMastersThatHaveSaidSo(t *testing.T) {
+	p, now := newPlaced(t), clock.System()
+	for i := range 5 {
+		p.answer(i, 7, now)
+	}
+	for n, want := range []uint64{0, 0, 0b10101, 0b01000, 0} {
+		i := []int{0, 4, 2, 3, 3}[n]
+		if _, near, _ := p.s.Near(i, "a", "token"); near != want {
+			t.Errorf("by the message of master %d, it has become near at %b, want %b", i, near, want)
+		}
+	}
+	p.c.Answered(0, Command{Kind: wire.Again, Mark: clock.System()}, wire.Answer{Outcome: wire.Taken, Ahead: 7}, true)
+	p.c.Answered(4, Command{Kind: wire.Again, Mark: clock.System()}, wire.Answer{Outcome: wire.Taken, Ahead: 7}, true)
+	if _, _, near := p.s.Waiting(2); near {
+		t.Error("two of five masters say that it is near, and it is")
+	}
+	if near, _ := p.c.Answered(1, Command{Kind: wire.Again, Mark: clock.System()}, wire.Answer{Outcome: wire.Taken, Ahead: 1}, true); near != 0b01110 {
+		t.Errorf("by an answer, it has become near at %b, want the three that say so", near)
 	}
 }
 
@@ -103,18 +119,21 @@ func TestAnAnswerThatWasAskedForBeforeTheLastMessageDoesNotChangeThePlace(t *tes
 	for i := range 5 {
 		p.answer(i, 7, before)
 	}
-	if _, known := p.s.Near(1, "a", "token"); !known {
-		t.Error("the message was not expected")
+	for i := range 3 {
+		if _, _, known := p.s.Near(i, "a", "token"); !known {
+			t.Error("the message was not expected")
+		}
 	}
-	p.want("a message has come", wire.Near-1)
+	p.want("messages have come", wire.Near-1)
 	p.answer(1, 7, before)
 	p.want("an older answer has come", wire.Near-1)
 	time.Sleep(time.Millisecond) // until a clock that ticks seldom has gone on
 	p.answer(1, 7, clock.System())
-	p.want("a newer answer has come", 7)
+	p.want("a newer answer has come, and two masters say that it is near", 4)
 	p.s.Near(1, "a", "token")
+	p.want("another message has come", wire.Near-1)
 	p.s.Up(1)
-	p.want("the master has come up anew", 7)
+	p.want("the master has come up anew", wire.Near)
 	if !take(p.s, &p.c.returned) || take(p.s, &p.c.returned) {
 		t.Error("the master has not come up once")
 	}
@@ -125,15 +144,15 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 	for i := range 5 {
 		p.answer(i, 7, clock.System())
 	}
-	if _, known := p.s.Near(0, "b", "token"); known {
+	if _, _, known := p.s.Near(0, "b", "token"); known {
 		t.Error("a message about another name was expected")
 	}
-	if _, known := p.s.Near(0, "a", "earlier"); !known {
+	if _, _, known := p.s.Near(0, "a", "earlier"); !known {
 		t.Error("a message for an earlier claim was not expected")
 	}
 	p.want("another claim is near", 7)
 	p.in.End()
-	if _, known := p.s.Near(0, "a", "token"); !known {
+	if _, _, known := p.s.Near(0, "a", "token"); !known {
 		t.Error("a message for a wait that has just ended was not expected")
 	}
 }
@@ -156,7 +175,8 @@ func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 		t.Errorf("a claim with 20 ahead is near: %t, the Client is calm: %t", near, s.Calm())
 	}
 	near := func(key, token string) bool {
-		_, known := s.Near(1, key, token)
+		_, _, known := s.Near(1, key, token)
+		s.Near(2, key, token)
 		return known
 	}
 	if !near(one.Key(), "T") || !near(one.Key(), "another") || near("b", "T") {

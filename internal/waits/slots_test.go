@@ -97,7 +97,7 @@ func TestAClaimOnSlotsThatWasReleasedIsKnownForAWhile(t *testing.T) {
 	one, other := claim("T"), claim("U")
 	near := func(token string, want *master.SentClaim) {
 		t.Helper()
-		if released, known := s.Near(1, one.Key(), token); !known || released != want {
+		if released, _, known := s.Near(1, one.Key(), token); !known || released != want {
 			t.Errorf("the claim of %s is expected: %t, and released again: %v, want %v", token, known, released, want)
 		}
 	}

@@ -120,44 +120,54 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}, bounded.explore)
 }
 
-// TestSomebodyIsNearWhateverTheOrders checks the rule by which a claim is near that has a place on each of three masters:
-// one of them says so. If it took a quorum, nobody might be near. A claim that is near at one of them only polls a third as often. All that
-// are near send as many polls together as if the orders were the same, at least, and as many more as there are masters beyond, at most.
-func TestSomebodyIsNearWhateverTheOrders(t *testing.T) {
+// TestTheHeadOfAMasterPollsOftenWhateverTheOrders checks how often a claim polls that has a place on each of three masters. It is near if most of
+// them say so, and polls in each step. Otherwise its pause is the mean by which it polls as often as the masters' places ask for together, times the
+// number of masters. So in some orders nobody is near, but the head of each master polls it at least once in nine steps. All together poll a
+// fifth more often at most than if the orders were the same.
+func TestTheHeadOfAMasterPollsOftenWhateverTheOrders(t *testing.T) {
 	const near = 1
-	const clients = 4
+	const clients, masters = 4, 3
+	// pause returns after how many steps a claim with so many ahead of it polls a master again.
+	pause := func(places []int) float64 {
+		first, rate := 0, 0.0
+		for _, ahead := range places {
+			if ahead < near {
+				first++
+			}
+			rate += 1 / float64(max(ahead, 1))
+		}
+		if 2*first > masters {
+			return 1
+		}
+		return masters * masters / rate
+	}
+	together := func(second, third []int) (polls float64, somebodyNear bool) {
+		for c := range clients { // the first master has them in the order of their numbers
+			places := []int{c, second[c], third[c]}
+			d := pause(places)
+			if slices.Min(places) == 0 && d > masters*masters {
+				t.Fatalf("%v, %v: a head polls every %.1f steps", second, third, d)
+			}
+			polls, somebodyNear = polls+1/d, somebodyNear || d == 1
+		}
+		return polls, somebodyNear
+	}
 	perms := permutations(clients)
+	most, _ := together([]int{0, 1, 2, 3}, []int{0, 1, 2, 3})
 	nobody := 0
 	for _, second := range perms {
 		for _, third := range perms {
-			atOne, atQuorum := 0, 0
-			for c := range second { // the first master has them in the order of their numbers
-				says := 0
-				for _, place := range []int{c, second[c], third[c]} {
-					if place < near {
-						says++
-					}
-				}
-				if says > 0 {
-					atOne++
-				}
-				if says > 1 {
-					atQuorum++
-				}
+			polls, near := together(second, third)
+			if polls > most*6/5 {
+				t.Fatalf("%v, %v: %.2f polls in a step, %.2f if the orders are the same", second, third, polls, most)
 			}
-			if atOne < near {
-				t.Fatalf("%v, %v: %d are near", second, third, atOne)
-			}
-			if thirds := 3*atQuorum + (atOne - atQuorum); thirds < 3*near || thirds > 3*near+2 {
-				t.Fatalf("%v, %v: they send %d thirds of the polls of a claim", second, third, thirds)
-			}
-			if atQuorum == 0 {
+			if !near {
 				nobody++
 			}
 		}
 	}
 	if nobody == 0 {
-		t.Error("somebody is near at a quorum of masters in all orders: the rule is not needed")
+		t.Error("somebody is near in all orders")
 	}
 }
 

@@ -29,9 +29,9 @@
 // client within a bound, and likewise each permit. Each world has its own bound, which is exact. Until the key of a dead holder expires, the time does
 // not count. TestEachRuleIsNeeded switches off one rule at a time, and finds a lock that is free for longer.
 //
-// Beside that there are two smaller models, of three masters whose queues have different orders: TestSomebodyIsNearWhateverTheOrders,
-// and TestAReleaseIsNotSplitIfItNamesAClaim. In the second one clients release the lock, queue again, and give up claims. Each grant names
-// the next head, which the holder hears or not, and the release names the claim that most masters have named.
+// Beside that there are two smaller models, of three masters whose queues have different orders:
+// TestTheHeadOfAMasterPollsOftenWhateverTheOrders and TestAReleaseIsNotSplitIfItNamesAClaim. In the second one clients release the lock, queue again,
+// and give up claims. Each grant names the next head, which the holder hears or not, and the release names the claim that most masters have named.
 //
 // # What it does not cover
 //
