@@ -23,9 +23,8 @@ func (in *Inbox) placedLocked() (near uint64) {
 	in.steps, in.far = noClaim, false
 	if c != nil {
 		in.steps, in.far = s.stepsLocked(c)
-		isNear := c.places.ahead() < c.places.front
 		for i := range s.near {
-			if s.nearLocked(i, c, isNear && c.places.first(i)) {
+			if s.nearLocked(i, c, !in.far && c.places.first(i)) {
 				near |= 1 << i
 			}
 		}
