@@ -58,8 +58,7 @@ func TestACrowdThatWaitsSendsFewPolls(t *testing.T) {
 }
 
 // Clients that come at one moment stand in another order at each master, for as long as they wait. So more than three are among the first somewhere, but
-// about three at most masters.
-// All together they send few polls more than a crowd that is in order.
+// about three at most masters. All together they send few polls more than a crowd that is in order.
 func TestACrowdThatComesAtOnceSendsFewPolls(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		const n, seconds = 30, 10
@@ -432,7 +431,7 @@ func TestACrowdOfWhichNobodyIsNearGetsTheLockOfADeadHolder(t *testing.T) {
 	bubble(t, 5, func(t *testing.T, ms *redlocktest.Masters) {
 		const n, near = 15, 3
 		locktest.Hold(ms, "a", 0, 1, 2, 3, 4)
-		fronts, entered := make(map[string]bool), make(chan time.Time, n)
+		entered := make(chan time.Time, n)
 		wait := crowd(t, ms, n, 0, func(int) { entered <- time.Now() })
 		for i := range ms.Len() {
 			conn := ms.Pools()[i].Get()
@@ -445,6 +444,7 @@ func TestACrowdOfWhichNobodyIsNearGetsTheLockOfADeadHolder(t *testing.T) {
 			conn.Close()
 		}
 		time.Sleep(10 * time.Second) // until all know their new places
+		fronts := make(map[string]bool)
 		for i := range ms.Len() {
 			for _, member := range queue(t, ms, i, "a")[:near] {
 				fronts[member] = true

@@ -173,7 +173,7 @@ func (l listener) Near(i int, key, token string) (released *master.SentClaim, ex
 	return released, expected
 }
 
-// pingOften has the masters be pinged often at which a claim has become near, as bits.
+// pingOften pings the masters often at which a claim has become near: near has them as bits.
 func (c *Core) pingOften(near uint64) {
 	for ; near != 0; near &= near - 1 {
 		c.masters[bits.TrailingZeros64(near)].PingOften()
@@ -196,7 +196,7 @@ func (l listener) Waiting(i int) (since time.Time, g time.Duration, near bool) {
 }
 
 func (l listener) Value(i int, v wire.Value) (expected bool) { return l.core.waits.Value(i, v) }
-func (l listener) Up(i int)                                  { l.core.waits.Up(i) }
+func (l listener) Up(i int)                                  { l.core.pingOften(l.core.waits.Up(i)) }
 func (l listener) Raising(before, now time.Duration)         { l.core.cfg.Notices.Raising(before, now) }
 func (l listener) Redial() master.Schedule                   { return l.core.cfg.Redials() }
 func (l listener) Changed(i int, now master.Status)          { l.core.cfg.Changed(i, now) }

@@ -43,7 +43,8 @@ type Listener interface {
 	Freed(master int, key, token string) (expected bool)
 	// Granted takes a grant.
 	Granted(master int, g Grant) (expected bool)
-	// Near takes the message that a claim has become near. released is the claim if it was released; else nil.
+	// Near takes the message that a claim has become one of the first at a master. released is the claim if it was released; else nil. If the claim
+	// is near by now, Near calls PingOften of the masters that say so.
 	Near(master int, key, token string) (released *SentClaim, expected bool)
 	// Recalled takes a recall: another client wants the lock of key, which this client may keep with this token.
 	Recalled(master int, key, token string) (expected bool)

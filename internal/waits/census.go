@@ -117,8 +117,8 @@ const (
 	patienceSteps = 5                     // how many polls in a row must fail to come before the client of the claim is taken for a stopped one
 )
 
-// Patience returns how long it takes at most until a claim of this Client that is one of the first three is sent again, and how much longer if
-// none is. A round lasts until a quorum of masters has answered, and a little longer.
+// Patience returns how long it takes at most until a claim of this Client that is near is sent again, and how much longer if all are
+// far. A round lasts until a quorum of masters has answered, and a little longer.
 func (s *Waits) Patience(group *quorum.Group, step time.Duration) (near, far time.Duration) {
 	s.mu.Lock()
 	n := s.soonestLocked()

@@ -77,6 +77,8 @@ func (listener) Recalled(int, string, string) bool   { return false }
 func (listener) Patience() (near, far time.Duration) { return 0, 0 }
 func (listener) Raising(before, now time.Duration)   {}
 
+func (l listener) Up(i int) { l.Waits.Up(i) }
+
 func (l listener) Near(i int, key, token string) (released *master.SentClaim, expected bool) {
 	released, _, expected = l.Waits.Near(i, key, token)
 	return released, expected

@@ -44,7 +44,7 @@ type Pace struct {
 	group *quorum.Group
 	step  time.Duration // the average pause of the head
 
-	Far   bool // the claim was not one of the first wire.Near when last looked at, and masters will tell it when it is near
+	Far   bool // wire.Near others or more were ahead of the claim when it was last looked at, and masters will tell it when it is near
 	One   bool // the next poll is one of a single master
 	Split bool // of a claim on slots: no slot can have a quorum by further votes
 	Again bool // of a claim on slots: a question has found it beaten. From then on it does not wait for votes that are late

@@ -99,7 +99,7 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, near
 		if near = c.inbox.placedLocked(); near != 0 {
 			poke(c.inbox.News)
 		}
-	} else if c.slots > 0 { // it was passed over
+	} else if c.slots > 0 && !c.inbox.far { // it was passed over
 		c.passed = true
 		poke(c.inbox.News)
 	}
@@ -107,8 +107,8 @@ func (s *Waits) Near(i int, key, token string) (released *master.SentClaim, near
 }
 
 // Up notes that master i has come up, or can tell this Client of grants again. Its queue may be gone, so each claim has to be sent
-// to it again: see Pace.Next.
-func (s *Waits) Up(i int) {
+// to it again: see Pace.Next. Up returns the masters, as bits, at which a claim has become near, since fewer masters say where it stands.
+func (s *Waits) Up(i int) (near uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.near[i] = nearClaims{}
@@ -116,8 +116,9 @@ func (s *Waits) Up(i int) {
 		if c := in.claim; c != nil {
 			c.places.at[i], c.at[i].listed = place{}, false
 			c.returned = true
-			in.placedLocked()
+			near |= in.placedLocked()
 			poke(in.News)
 		}
 	}
+	return near
 }

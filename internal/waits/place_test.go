@@ -157,6 +157,19 @@ func TestAMessageThatAClaimIsNearIsExpectedOfAClaim(t *testing.T) {
 	}
 }
 
+// When a master has come up anew, it does not say where the claim stands, so the others decide.
+func TestAClaimMayBecomeNearWhenAMasterComesUp(t *testing.T) {
+	p := newPlaced(t)
+	for i := range 5 {
+		p.answer(i, 7*(i/2), clock.System()) // near at two
+	}
+	for n, want := range []uint64{0, 0b00011} {
+		if near := p.s.Up(4 - n); near != want {
+			t.Errorf("when master %d comes up, the claim has become near at %b, want %b", 4-n, near, want)
+		}
+	}
+}
+
 // A message that a claim on slots is near names the semaphore, for which a Client may have several claims.
 func TestAClaimOnSlotsIsNearIfItsTokenIsTold(t *testing.T) {
 	s := New(3, noDrift)
@@ -209,10 +222,11 @@ func TestAClaimOnSlotsLearnsThatItWasPassedOver(t *testing.T) {
 	for i := range 3 {
 		refuse(c, i, 20, clock.System())
 	}
-	for _, want := range []bool{false, true, true} {
-		s.Near(1, c.Key(), "T")
+	for n, want := range []bool{false, false, false, true, true} { // the third message has it near
+		i := []int{1, 1, 2, 2, 1}[n]
+		s.Near(i, c.Key(), "T")
 		if got := take(s, &c.passed); got != want {
-			t.Errorf("it was passed over: %t, want %t", got, want)
+			t.Errorf("by message %d, it was passed over: %t, want %t", n, got, want)
 		}
 		if take(s, &c.passed) {
 			t.Error("it was passed over twice by one message")

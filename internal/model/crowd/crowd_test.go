@@ -120,10 +120,10 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	}, bounded.explore)
 }
 
-// TestTheHeadOfAMasterPollsOftenWhateverTheOrders checks how often a claim polls that has a place on each of three masters. It is near if most of
-// them say so, and polls in each step. Otherwise its pause is the mean by which it polls as often as the masters' places ask for together, times the
-// number of masters. So in some orders nobody is near, but the head of each master polls it at least once in nine steps. All together poll a
-// fifth more often at most than if the orders were the same.
+// TestTheHeadOfAMasterPollsOftenWhateverTheOrders checks how often a claim polls that has a place on each of three masters. It is near if it
+// is the head at most of them, and polls in each step. Otherwise it polls each master once in as many steps as the harmonic mean of the numbers
+// ahead of it, times the number of masters. In some orders nobody is near, but the head of each master polls it at least once in nine steps. All claims
+// together poll a fifth more often at most than if the orders were the same.
 func TestTheHeadOfAMasterPollsOftenWhateverTheOrders(t *testing.T) {
 	const near = 1
 	const clients, masters = 4, 3
@@ -157,11 +157,11 @@ func TestTheHeadOfAMasterPollsOftenWhateverTheOrders(t *testing.T) {
 	nobody := 0
 	for _, second := range perms {
 		for _, third := range perms {
-			polls, near := together(second, third)
+			polls, somebodyNear := together(second, third)
 			if polls > most*6/5 {
 				t.Fatalf("%v, %v: %.2f polls in a step, %.2f if the orders are the same", second, third, polls, most)
 			}
-			if !near {
+			if !somebodyNear {
 				nobody++
 			}
 		}
